@@ -1,0 +1,58 @@
+//! What every engine offers: the loss of a model on a dataset, and its gradient.
+//!
+//! An engine takes the data once ([`Engine::load`]) and then evaluates as many parameters as asked
+//! ([`Loss::evaluate`]) with nothing left to allocate. The stages, in order, under one name in every engine:
+//!
+//! | stage | from → to |
+//! |---|---|
+//! | `drift` | samples, parameters → b at every sample, shifts included |
+//! | `tilt` | b → b̃ and ζ (tilted kernels only) |
+//! | `pairs` | `linear` estimator: pair terms → loss, ∂/∂b̃, ∂/∂a |
+//! | `all_pairs` | `u` and `v`: the same over all pairs, tile by tile |
+//! | `backward` | ∂/∂b, ∂/∂a → gradient of every parameter |
+
+pub mod cpu;
+pub mod gpu;
+
+use crate::data::Dataset;
+use crate::kernel::Kernel;
+use crate::model::Parameters;
+use crate::objective::{Estimator, Objective};
+use crate::{Result, Scalar};
+
+/// Which loss to evaluate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LossSpec {
+    /// SKDS or KDS.
+    pub objective: Objective,
+    /// The kernel with its bandwidth.
+    pub kernel: Kernel,
+    /// The pairs to average over.
+    pub estimator: Estimator,
+}
+
+/// A device that evaluates losses in precision `T`.
+pub trait Engine<T: Scalar> {
+    /// The name reports give the device.
+    fn device(&self) -> String;
+
+    /// Prepares to evaluate `spec` on `data`.
+    fn load(&self, data: &Dataset, spec: &LossSpec) -> Result<Box<dyn Loss<T>>>;
+}
+
+/// The loss on one dataset, ready to evaluate.
+pub trait Loss<T: Scalar> {
+    /// The mean of the environments' losses; with `gradient`, its derivative with respect to every parameter too.
+    ///
+    /// `gradient` must have the shape of `parameters` ([`Parameters::zeros_like`]) and is overwritten.
+    fn evaluate(&mut self, parameters: &Parameters<T>, gradient: Option<&mut Parameters<T>>) -> Result<f64>;
+
+    /// The loss of each environment at the last evaluation.
+    fn environment_losses(&self) -> &[f64];
+
+    /// The number of pairs one evaluation visits, over all environments.
+    fn pairs(&self) -> u64;
+
+    /// A counter that runs from 0 to [`pairs`](Self::pairs) during an evaluation that visits all pairs.
+    fn progress(&self) -> std::sync::Arc<std::sync::atomic::AtomicU64>;
+}
