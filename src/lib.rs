@@ -1,9 +1,12 @@
 //! Learn stationary diffusions from samples.
 
 pub mod data;
+pub mod engine;
 mod error;
+pub mod kernel;
 mod matrix;
 pub mod model;
+pub mod objective;
 mod output;
 mod scalar;
 

@@ -9,8 +9,12 @@
 //! | `shift`, `log_scale` | E × d | b_e = b + shift_e, σ_e = diag(exp(log_scale_e)) σ |
 
 mod file;
+#[cfg(test)]
+mod tests;
 
-use crate::{Matrix, Scalar};
+use crate::{Error, Matrix, Result, Scalar};
+use std::fmt;
+use std::str::FromStr;
 
 /// The nonlinearity γ of the MLP drift.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +25,36 @@ pub enum Activation {
     Tanh,
     /// max(z, 0), with derivative 0 at 0.
     Relu,
+}
+
+impl Activation {
+    /// Every choice.
+    pub const ALL: [Activation; 3] = [Activation::Sigmoid, Activation::Tanh, Activation::Relu];
+
+    /// The name it has in files and options.
+    pub fn name(self) -> &'static str {
+        match self {
+            Activation::Sigmoid => "sigmoid",
+            Activation::Tanh => "tanh",
+            Activation::Relu => "relu",
+        }
+    }
+}
+
+impl fmt::Display for Activation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Activation {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|activation| activation.name() == text).ok_or_else(|| {
+            Error::invalid(format!("the activation is `{text}`, expected sigmoid, tanh or relu"))
+        })
+    }
 }
 
 /// The drift without its biases.
@@ -95,7 +129,8 @@ impl<T: Scalar> Parameters<T> {
     pub fn tensors(&self) -> Vec<Tensor<'_, T>> {
         let d = self.dim();
         let mut all = Vec::new();
-        let mut push = |name, shape: &[usize], values| all.push(Tensor { name, shape: shape.to_vec(), values });
+        let mut push =
+            |name, shape: &[usize], values| all.push(Tensor { name, shape: shape.to_vec(), values });
         match &self.drift {
             Drift::Linear { weights } => push("weights", &[d, d], weights.as_slice()),
             Drift::Mlp { hidden_weights, hidden_biases, output_weights, .. } => {
@@ -166,6 +201,42 @@ impl<T: Scalar> Parameters<T> {
             shift: self.shift.as_ref().map(matrix),
             log_scale: self.log_scale.as_ref().map(matrix),
         }
+    }
+
+    /// Checks that every array has the size its place asks for: the fields are public, so nothing else does.
+    fn check_shapes(&self) -> Result<()> {
+        for Tensor { name, shape, values } in self.tensors() {
+            if values.len() != shape.iter().product::<usize>() {
+                let found = values.len();
+                return Err(Error::invalid(format!(
+                    "the parameter `{name}` has {found} entries, expected the shape {shape:?}"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that the parameters suit data of `dim` variables in `environments` environments.
+    pub fn check_fits(&self, dim: usize, environments: usize) -> Result<()> {
+        self.check_shapes()?;
+        if self.dim() != dim {
+            return Err(Error::invalid(format!(
+                "the model has {} variables, expected {dim} like the data",
+                self.dim()
+            )));
+        }
+        for (name, found) in [("shift", &self.shift), ("log_scale", &self.log_scale)] {
+            if let Some(matrix) = found
+                && matrix.rows() != environments
+            {
+                let shape = [matrix.rows(), matrix.cols()];
+                return Err(Error::invalid(format!(
+                    "the model's `{name}` has shape {shape:?}, expected {:?} for the environments of the data",
+                    [environments, dim]
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// Parameters of the same shape, all 0: where a gradient is written.

@@ -110,6 +110,27 @@ pub struct Coefficients<T> {
     pub trace2: T,
 }
 
+impl<T: Scalar> Coefficients<T> {
+    /// Every coefficient times `factor`.
+    #[inline(always)]
+    pub fn scaled(self, factor: T) -> Self {
+        Coefficients {
+            b: self.b * factor,
+            r: self.r * factor,
+            r_other: self.r_other * factor,
+            z: self.z * factor,
+            w: self.w * factor,
+            m: self.m * factor,
+            y: self.y * factor,
+            x: self.x * factor,
+            rest: self.rest * factor,
+            rest_other: self.rest_other * factor,
+            trace: self.trace * factor,
+            trace2: self.trace2 * factor,
+        }
+    }
+}
+
 /// The arithmetic of one loss, chosen at compile time so that inner loops have no branches.
 pub trait PairTerm: Copy + Send + Sync {
     /// Whether the term contains products of two inner products with the drift (π, π', w).

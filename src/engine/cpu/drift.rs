@@ -1,0 +1,125 @@
+//! Stage `drift`: b at every sample, with biases and shifts. Linear: one matrix product of width d.
+//! MLP: one of width d·h with the activation and the output layer on top.
+
+use super::matmul::product;
+use super::rows::Rows;
+use super::simd::dispatch;
+use super::tasks::{self, Cutter};
+use crate::model::{Activation, Drift, Parameters};
+use crate::{Matrix, Scalar};
+
+/// Rows that one task finishes after the product.
+const ROWS_PER_TASK: usize = 128;
+
+/// b(x) for every row of `x`. `hidden` receives the MLP's activations (n × d·h, n·d·h entries; empty if linear).
+pub(super) fn drift<T: Scalar>(
+    parameters: &Parameters<T>,
+    offsets: &[usize],
+    x: &Rows<T>,
+    b: &mut Rows<T>,
+    hidden: &mut Vec<T>,
+) {
+    let d = x.dim();
+    let n = x.all().len();
+    match &parameters.drift {
+        Drift::Linear { weights } => {
+            product(b.view_mut(0..n), x.view(0..n), weights.view().transpose());
+            let offset_of = offsets_by_environment(parameters, offsets);
+            for_rows(offsets, b, d, |row, e, _| {
+                for (b, offset) in row.iter_mut().zip(offset_of.row(e)) {
+                    *b += *offset;
+                }
+            });
+        }
+        Drift::Mlp { activation, hidden_weights, hidden_biases, output_weights } => {
+            let width = hidden_weights.rows();
+            hidden.resize(n * width, T::ZERO);
+            let pre = faer::MatMut::from_column_major_slice_mut(hidden, width, n).transpose_mut();
+            product(pre, x.view(0..n), hidden_weights.view().transpose());
+            let offset_of = offsets_by_environment(parameters, offsets);
+            let stride = b.stride();
+            let tasks: Vec<_> = row_tasks(offsets).collect();
+            let (mut b_cut, mut h_cut) = (Cutter::new(b.as_mut_slice()), Cutter::new(hidden));
+            let tasks = tasks
+                .into_iter()
+                .map(|(e, rows)| (e, rows.clone(), b_cut.take(rows.len() * stride), h_cut.take(rows.len() * width)))
+                .collect();
+            tasks::run(tasks, n * width, |(e, rows, b, hidden)| {
+                dispatch(|| {
+                    for (local, row) in rows.enumerate() {
+                        let units = &mut hidden[local * width..(local + 1) * width];
+                        activate(*activation, units, hidden_biases.as_slice());
+                        let b = &mut b[local * stride..local * stride + d];
+                        read_out(b, units, output_weights);
+                        for (j, b) in b.iter_mut().enumerate() {
+                            *b += offset_of[(e, j)] - x.row(row)[j];
+                        }
+                    }
+                });
+            });
+        }
+    }
+}
+
+/// units = γ(units + biases).
+#[inline(always)]
+fn activate<T: Scalar>(activation: Activation, units: &mut [T], biases: &[T]) {
+    let pairs = units.iter_mut().zip(biases);
+    match activation {
+        Activation::Sigmoid => pairs.for_each(|(u, v)| *u = T::ONE / (T::ONE + Scalar::exp(-(*u + *v)))),
+        // tanh z = 2 sigmoid(2z) − 1.
+        Activation::Tanh => pairs.for_each(|(u, v)| {
+            let z = *u + *v;
+            *u = (T::ONE + T::ONE) / (T::ONE + Scalar::exp(-(z + z))) - T::ONE;
+        }),
+        Activation::Relu => pairs.for_each(|(u, v)| *u = Scalar::max(*u + *v, T::ZERO)),
+    }
+}
+
+/// b_j = ⟨output_j, units of network j⟩.
+#[inline(always)]
+fn read_out<T: Scalar>(b: &mut [T], units: &[T], output_weights: &Matrix<T>) {
+    let h = output_weights.cols();
+    let networks = units.chunks_exact(h).zip(output_weights.as_slice().chunks_exact(h));
+    for (b, (units, weights)) in b.iter_mut().zip(networks) {
+        let mut sum = T::ZERO;
+        for (unit, weight) in units.iter().zip(weights) {
+            sum += *unit * *weight;
+        }
+        *b = sum;
+    }
+}
+
+/// biases + shift_e, one row per environment.
+fn offsets_by_environment<T: Scalar>(parameters: &Parameters<T>, offsets: &[usize]) -> Matrix<T> {
+    Matrix::from_fn(offsets.len() - 1, parameters.dim(), |e, j| {
+        parameters.biases[j] + parameters.shift.as_ref().map_or(T::ZERO, |shift| shift[(e, j)])
+    })
+}
+
+/// Environments cut into runs of at most [`ROWS_PER_TASK`] rows.
+pub(super) fn row_tasks(offsets: &[usize]) -> impl Iterator<Item = (usize, std::ops::Range<usize>)> {
+    offsets.windows(2).enumerate().flat_map(|(e, bounds)| {
+        let (start, end) = (bounds[0], bounds[1]);
+        (start..end).step_by(ROWS_PER_TASK).map(move |first| (e, first..end.min(first + ROWS_PER_TASK)))
+    })
+}
+
+/// Runs `f(row without padding, environment, index)` over all rows.
+fn for_rows<T: Scalar>(
+    offsets: &[usize],
+    rows: &mut Rows<T>,
+    work_per_row: usize,
+    f: impl Fn(&mut [T], usize, usize) + Sync + Send,
+) {
+    let (stride, dim, n) = (rows.stride(), rows.dim(), rows.all().len());
+    let mut cut = Cutter::new(rows.as_mut_slice());
+    let tasks = row_tasks(offsets).map(|(e, range)| (e, range.start, cut.take(range.len() * stride))).collect();
+    tasks::run(tasks, n * work_per_row, |(e, first, part)| {
+        dispatch(|| {
+            for (local, row) in part.chunks_exact_mut(stride).enumerate() {
+                f(&mut row[..dim], e, first + local);
+            }
+        });
+    });
+}

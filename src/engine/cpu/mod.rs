@@ -1,0 +1,220 @@
+//! The CPU engine: the reference in f64, and the default in f32 where there is no GPU.
+//!
+//! Work is cut into tasks by shape alone and sums are taken in a fixed order, so the same input gives the same
+//! bits whatever the number of threads.
+
+mod all_pairs;
+mod backward;
+mod diffusion;
+mod drift;
+mod matmul;
+mod pairs;
+mod rows;
+mod simd;
+mod tasks;
+mod tilt;
+
+use crate::data::Dataset;
+use crate::engine::{Engine, Loss, LossSpec};
+use crate::kernel::{Profile, tilt as tilt_of, with_profile};
+use crate::model::{Noise, Parameters};
+use crate::objective::{Estimator, Kds, Objective, PairTerm, Skds};
+use crate::{Error, Result, Scalar};
+use diffusion::Diffusion;
+use rows::Rows;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Evaluates on the threads of the current rayon pool.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CpuEngine;
+
+impl<T: Scalar> Engine<T> for CpuEngine {
+    fn device(&self) -> String {
+        "cpu".into()
+    }
+
+    fn load(&self, data: &Dataset, spec: &LossSpec) -> Result<Box<dyn Loss<T>>> {
+        Ok(Box::new(CpuLoss::<T>::new(data, *spec)))
+    }
+}
+
+/// The samples in this precision, with what kernels need to know of each.
+struct Samples<T> {
+    x: Rows<T>,
+    offsets: Vec<usize>,
+    /// (1 + |x|²)^−½.
+    omega: Vec<T>,
+    /// 1 / (1 + |x|²).
+    tau: Vec<T>,
+    /// The mean of each environment, padded.
+    centres: Vec<Vec<T>>,
+}
+
+impl<T: Scalar> Samples<T> {
+    fn new(data: &Dataset) -> Self {
+        let source = data.samples();
+        let mut x = Rows::zeros(source.rows(), data.dim());
+        let (mut omega, mut tau) = (Vec::new(), Vec::new());
+        for i in 0..source.rows() {
+            for (out, value) in x.row_mut(i).iter_mut().zip(source.row(i)) {
+                *out = T::from_f64(*value);
+            }
+            let square: f64 = source.row(i).iter().map(|v| v * v).sum();
+            omega.push(T::from_f64(tilt_of(square)));
+            tau.push(T::from_f64(1.0 / (1.0 + square)));
+        }
+        let centres = (0..data.environments())
+            .map(|e| {
+                let rows = data.rows(e);
+                let mut centre = vec![T::ZERO; x.stride()];
+                for (j, centre) in centre.iter_mut().take(data.dim()).enumerate() {
+                    let sum: f64 = rows.clone().map(|i| source[(i, j)]).sum();
+                    *centre = T::from_f64(sum / rows.len() as f64);
+                }
+                centre
+            })
+            .collect();
+        Samples { x, offsets: data.offsets().to_vec(), omega, tau, centres }
+    }
+
+    fn environments(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    fn rows(&self, e: usize) -> Range<usize> {
+        self.offsets[e]..self.offsets[e + 1]
+    }
+
+    fn largest_environment(&self) -> usize {
+        (0..self.environments()).map(|e| self.rows(e).len()).max().unwrap_or(0)
+    }
+
+    fn centre(&self, e: usize) -> &[T] {
+        &self.centres[e]
+    }
+}
+
+/// Buffers that the stages hand on to each other, kept between evaluations.
+struct Work<T> {
+    /// b, after `tilt` b̃.
+    b: Rows<T>,
+    /// ∂loss/∂b̃, after `untilt` ∂loss/∂b.
+    b_bar: Rows<T>,
+    /// [`crate::objective::Dots::rest`] of each sample.
+    rest: Vec<T>,
+    rest_bar: Vec<T>,
+    /// The MLP's activations.
+    hidden: Vec<T>,
+    full_tilt: Option<tilt::FullTilt<T>>,
+    full_pairs: pairs::FullPairs<T>,
+    all_pairs: Option<all_pairs::AllPairs<T>>,
+}
+
+/// The loss on one dataset in precision `T`.
+struct CpuLoss<T> {
+    spec: LossSpec,
+    samples: Samples<T>,
+    work: Work<T>,
+    environment_losses: Vec<f64>,
+    progress: Arc<AtomicU64>,
+}
+
+impl<T: Scalar> CpuLoss<T> {
+    fn new(data: &Dataset, spec: LossSpec) -> Self {
+        let samples = Samples::new(data);
+        let (n, d) = (data.samples().rows(), data.dim());
+        let work = Work {
+            b: Rows::zeros(n, d),
+            b_bar: Rows::zeros(n, d),
+            rest: vec![T::ZERO; n],
+            rest_bar: vec![T::ZERO; n],
+            hidden: Vec::new(),
+            full_tilt: None,
+            full_pairs: pairs::FullPairs::default(),
+            all_pairs: None,
+        };
+        let environment_losses = vec![0.0; samples.environments()];
+        CpuLoss { spec, samples, work, environment_losses, progress: Arc::default() }
+    }
+
+    /// All stages, with kernel and objective known at compile time.
+    fn run<P: Profile<T>, O: PairTerm>(
+        &mut self,
+        profile: P,
+        parameters: &Parameters<T>,
+        mut gradient: Option<&mut Parameters<T>>,
+    ) -> f64 {
+        let CpuLoss { spec, samples, work, environment_losses, progress } = self;
+        progress.store(0, Ordering::Relaxed);
+        drift::drift(parameters, &samples.offsets, &samples.x, &mut work.b, &mut work.hidden);
+        if let Some(gradient) = &mut gradient {
+            match &mut gradient.noise {
+                Noise::Diagonal { log_noise } => log_noise.fill(T::ZERO),
+                Noise::Full { noise } => noise.as_mut_slice().fill(T::ZERO),
+            }
+        }
+        let environments = samples.environments();
+        for e in 0..environments {
+            let diffusion = Diffusion::new(parameters, e);
+            if P::TILTED {
+                tilt::tilt::<T, P, O>(samples, e, &diffusion, work);
+            }
+            let (loss, mut adjoint) = match spec.estimator {
+                Estimator::Linear => pairs::pairs::<T, P, O>(profile, samples, e, &diffusion, work),
+                estimator => {
+                    all_pairs::all_pairs::<T, P, O>(profile, estimator, samples, e, &diffusion, work, progress)
+                }
+            };
+            environment_losses[e] = loss * environments as f64;
+            if let Some(gradient) = &mut gradient {
+                if P::TILTED {
+                    tilt::untilt::<T, P, O>(samples, e, &diffusion, work, &mut adjoint);
+                }
+                diffusion.backward(&adjoint, e, gradient);
+            }
+        }
+        if let Some(gradient) = gradient {
+            backward::backward(
+                parameters,
+                &samples.offsets,
+                &samples.x,
+                &work.b_bar,
+                &mut work.hidden,
+                gradient,
+            );
+        }
+        environment_losses.iter().sum::<f64>() / environments as f64
+    }
+}
+
+impl<T: Scalar> Loss<T> for CpuLoss<T> {
+    fn evaluate(&mut self, parameters: &Parameters<T>, gradient: Option<&mut Parameters<T>>) -> Result<f64> {
+        parameters.check_fits(self.samples.x.dim(), self.samples.environments())?;
+        let objective = self.spec.objective;
+        let loss = with_profile!(self.spec.kernel, T, |profile| match objective {
+            Objective::Skds => self.run::<_, Skds>(profile, parameters, gradient),
+            Objective::Kds => self.run::<_, Kds>(profile, parameters, gradient),
+        });
+        if let Some(e) = self.environment_losses.iter().position(|loss| !loss.is_finite()) {
+            return Err(Error::NonFinite(format!(
+                "the loss of environment {e} is {}, expected a finite number: are the parameters or samples too large for {}?",
+                self.environment_losses[e], T::NAME
+            )));
+        }
+        Ok(loss)
+    }
+
+    fn environment_losses(&self) -> &[f64] {
+        &self.environment_losses
+    }
+
+    fn pairs(&self) -> u64 {
+        (0..self.samples.environments()).map(|e| self.spec.estimator.pairs(self.samples.rows(e).len())).sum()
+    }
+
+    fn progress(&self) -> Arc<AtomicU64> {
+        self.progress.clone()
+    }
+}

@@ -1,0 +1,46 @@
+//! Work cut into tasks by shape alone, so that results do not depend on how many threads share it.
+
+use rayon::prelude::*;
+
+/// Below this many elementary operations waking other threads costs more than it saves.
+const PARALLEL_WORK: usize = 1 << 19;
+
+/// Runs every task, on several threads if `work` elementary operations are worth it.
+pub(super) fn run<I: Send>(tasks: Vec<I>, work: usize, f: impl Fn(I) + Sync + Send) {
+    if work < PARALLEL_WORK || tasks.len() < 2 {
+        tasks.into_iter().for_each(f);
+    } else {
+        tasks.into_par_iter().with_max_len(1).for_each(f);
+    }
+}
+
+/// Like [`run`], with scratch space that each thread keeps for its tasks.
+pub(super) fn run_with<I: Send, S>(
+    tasks: Vec<I>,
+    work: usize,
+    scratch: impl Fn() -> S + Sync + Send,
+    f: impl Fn(&mut S, I) + Sync + Send,
+) {
+    if work < PARALLEL_WORK || tasks.len() < 2 {
+        let mut space = scratch();
+        tasks.into_iter().for_each(|task| f(&mut space, task));
+    } else {
+        tasks.into_par_iter().for_each_init(scratch, f);
+    }
+}
+
+/// Cuts a slice into consecutive parts of the given lengths.
+pub(super) struct Cutter<'a, T>(&'a mut [T]);
+
+impl<'a, T> Cutter<'a, T> {
+    pub fn new(slice: &'a mut [T]) -> Self {
+        Cutter(slice)
+    }
+
+    /// The next `length` entries.
+    pub fn take(&mut self, length: usize) -> &'a mut [T] {
+        let (head, tail) = std::mem::take(&mut self.0).split_at_mut(length);
+        self.0 = tail;
+        head
+    }
+}

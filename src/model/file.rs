@@ -1,0 +1,275 @@
+//! Parameters as safetensors files.
+
+use super::{Activation, Drift, Noise, Parameters};
+use crate::{Error, Matrix, Result, Scalar, output};
+use safetensors::tensor::{Dtype, Metadata, TensorInfo};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+
+const LINEAR: &[&str] = &["weights"];
+const MLP: &[&str] = &["hidden_weights", "hidden_biases", "output_weights"];
+const SHARED: &[&str] = &["biases", "log_noise", "noise", "shift", "log_scale"];
+
+/// What went wrong, before the path is put in front.
+type Checked<T> = std::result::Result<T, String>;
+
+impl Parameters<f64> {
+    /// Reads a safetensors file of float32 or float64 tensors.
+    pub fn read(path: &Path) -> Result<Parameters<f64>> {
+        let bytes =
+            std::fs::read(path).map_err(|source| Error::Io { action: "read", path: path.into(), source })?;
+        Container::open(&bytes)
+            .and_then(|file| file.parameters())
+            .map_err(|problem| Error::file(path, problem))
+    }
+}
+
+impl<T: Scalar> Parameters<T> {
+    /// Writes a safetensors file in the precision of these parameters; the same parameters give the same bytes.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        self.check_shapes()?;
+        let single = T::NAME == f32::NAME;
+        let (dtype, size) = if single { (Dtype::F32, 4) } else { (Dtype::F64, 8) };
+        let mut tensors = self.tensors();
+        tensors.sort_by_key(|tensor| tensor.name);
+        let mut header = BTreeMap::from([("__metadata__", Entry::Metadata(self.metadata()))]);
+        let mut end = 0;
+        for tensor in &tensors {
+            let start = end;
+            end += tensor.values.len() * size;
+            let info = TensorInfo { dtype, shape: tensor.shape.clone(), data_offsets: (start, end) };
+            header.insert(tensor.name, Entry::Tensor(info));
+        }
+        output::write_atomically(path, |writer| {
+            // The crate's own writer takes the metadata as a HashMap, whose order changes from run to run.
+            let mut header = serde_json::to_vec(&header)?;
+            header.resize(header.len().next_multiple_of(8), b' ');
+            writer.write_all(&(header.len() as u64).to_le_bytes())?;
+            writer.write_all(&header)?;
+            for value in tensors.iter().flat_map(|tensor| tensor.values) {
+                let value = value.to_f64();
+                if single {
+                    writer.write_all(&(value as f32).to_le_bytes())?;
+                } else {
+                    writer.write_all(&value.to_le_bytes())?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn metadata(&self) -> BTreeMap<&'static str, &'static str> {
+        match &self.drift {
+            Drift::Linear { .. } => BTreeMap::from([("model", "linear")]),
+            Drift::Mlp { activation, .. } => {
+                BTreeMap::from([("activation", activation.name()), ("model", "mlp")])
+            }
+        }
+    }
+}
+
+/// One entry of the header.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Entry {
+    Metadata(BTreeMap<&'static str, &'static str>),
+    Tensor(TensorInfo),
+}
+
+/// A safetensors file whose header is known to describe its data exactly.
+struct Container<'a> {
+    header: Metadata,
+    data: &'a [u8],
+}
+
+impl<'a> Container<'a> {
+    /// Takes the header apart with the crate's types but compares lengths here: the crate adds declared
+    /// offsets without a check for overflow, so a hostile header could end the program.
+    fn open(bytes: &'a [u8]) -> Checked<Self> {
+        let not = |reason: String| format!("is not a safetensors file: {reason}");
+        let Some((length, rest)) = bytes.split_first_chunk::<8>() else {
+            return Err(not(format!("found {} bytes, expected at least 8", bytes.len())));
+        };
+        let length = u64::from_le_bytes(*length);
+        let split = usize::try_from(length).ok().and_then(|length| rest.split_at_checked(length));
+        let Some((header, data)) = split else {
+            return Err(not(format!("found {} bytes, expected a header of {length}", rest.len())));
+        };
+        let header: Metadata = serde_json::from_slice(header)
+            .map_err(|error| not(format!("found a header that does not describe tensors: {error}")))?;
+        if header.data_len() != data.len() {
+            let (found, expected) = (data.len(), header.data_len());
+            return Err(not(format!("found {found} bytes of data, expected {expected} from the header")));
+        }
+        Ok(Container { header, data })
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.header.info(name).is_some()
+    }
+
+    fn meta(&self, key: &str) -> Option<&str> {
+        self.header.metadata().as_ref()?.get(key).map(String::as_str)
+    }
+
+    fn parameters(&self) -> Checked<Parameters<f64>> {
+        self.check_names()?;
+        let mlp = self.is_mlp()?;
+        let activation = match self.meta("activation") {
+            Some(name) => name.parse().map_err(|error: Error| error.to_string())?,
+            None => Activation::Sigmoid,
+        };
+        let d = match *self.shape("biases")? {
+            [0] => return Err("tensor `biases` has shape [0], expected at least one variable".into()),
+            [d] => d,
+            ref other => return Err(format!("tensor `biases` has shape {other:?}, expected [variables]")),
+        };
+        let biases = self.values("biases", &[d])?;
+        let drift = if mlp { self.mlp(d, activation)? } else { self.linear(d)? };
+        let noise = match (self.has("log_noise"), self.has("noise")) {
+            (true, false) => Noise::Diagonal { log_noise: self.values("log_noise", &[d])? },
+            (false, true) => Noise::Full { noise: self.matrix("noise", d, d)? },
+            (true, true) => return Err("has both `log_noise` and `noise`, expected one of them".into()),
+            (false, false) => return Err("has neither `log_noise` nor `noise`, expected one of them".into()),
+        };
+        let shift = self.per_environment("shift", d)?;
+        let log_scale = self.per_environment("log_scale", d)?;
+        if let (Some(shift), Some(log_scale)) = (&shift, &log_scale)
+            && shift.rows() != log_scale.rows()
+        {
+            return Err(format!(
+                "tensor `log_scale` has shape {:?}, expected {:?} like `shift`",
+                [log_scale.rows(), d],
+                [shift.rows(), d]
+            ));
+        }
+        Ok(Parameters { drift, biases, noise, shift, log_scale })
+    }
+
+    fn check_names(&self) -> Checked<()> {
+        let known = [LINEAR, MLP, SHARED].concat();
+        let mut found = self.header.offset_keys();
+        found.sort();
+        match found.iter().find(|name| !known.contains(&name.as_str())) {
+            Some(name) => Err(format!("has the unknown tensor `{name}`, expected only {}", list(&known))),
+            None => Ok(()),
+        }
+    }
+
+    /// Which drift the tensors and the metadata speak of.
+    fn is_mlp(&self) -> Checked<bool> {
+        let linear = LINEAR.iter().find(|name| self.has(name));
+        let mlp = MLP.iter().find(|name| self.has(name));
+        match (self.meta("model"), linear, mlp) {
+            (_, Some(linear), Some(mlp)) => {
+                Err(format!("has both `{linear}` (linear) and `{mlp}` (mlp), expected one kind of drift"))
+            }
+            (Some("linear"), _, Some(mlp)) => Err(format!(
+                "has the metadata model = linear but the tensor `{mlp}`, expected {}",
+                list(LINEAR)
+            )),
+            (Some("mlp"), Some(linear), _) => {
+                Err(format!("has the metadata model = mlp but the tensor `{linear}`, expected {}", list(MLP)))
+            }
+            (Some("linear"), ..) => Ok(false),
+            (Some("mlp"), ..) => Ok(true),
+            (Some(other), ..) => Err(format!("has the metadata model = {other}, expected linear or mlp")),
+            (None, None, None) => {
+                Err(format!("has no drift, expected {} (linear) or {} (mlp)", list(LINEAR), list(MLP)))
+            }
+            (None, _, mlp) => Ok(mlp.is_some()),
+        }
+    }
+
+    fn linear(&self, d: usize) -> Checked<Drift<f64>> {
+        Ok(Drift::Linear { weights: self.matrix("weights", d, d)? })
+    }
+
+    fn mlp(&self, d: usize, activation: Activation) -> Checked<Drift<f64>> {
+        let h = match *self.shape("hidden_biases")? {
+            [rows, h] if rows == d && h > 0 => h,
+            ref other => {
+                return Err(format!(
+                    "tensor `hidden_biases` has shape {other:?}, expected [{d}, units] with at least one unit"
+                ));
+            }
+        };
+        // The file's shape is checked before d·h is multiplied, so the product cannot overflow.
+        let hidden_weights = self.values("hidden_weights", &[d, h, d])?;
+        Ok(Drift::Mlp {
+            activation,
+            hidden_weights: Matrix::from_rows(d * h, d, hidden_weights),
+            hidden_biases: self.matrix("hidden_biases", d, h)?,
+            output_weights: self.matrix("output_weights", d, h)?,
+        })
+    }
+
+    fn per_environment(&self, name: &str, d: usize) -> Checked<Option<Matrix<f64>>> {
+        if !self.has(name) {
+            return Ok(None);
+        }
+        match *self.shape(name)? {
+            [environments, columns] if environments > 0 && columns == d => {
+                self.matrix(name, environments, d).map(Some)
+            }
+            ref other => Err(format!("tensor `{name}` has shape {other:?}, expected [environments, {d}]")),
+        }
+    }
+
+    fn info(&self, name: &str) -> Checked<&TensorInfo> {
+        self.header.info(name).ok_or_else(|| {
+            let mut found = self.header.offset_keys();
+            found.sort();
+            format!("has no tensor `{name}`, found {}", list(&found))
+        })
+    }
+
+    fn shape(&self, name: &str) -> Checked<&[usize]> {
+        Ok(&self.info(name)?.shape)
+    }
+
+    fn matrix(&self, name: &str, rows: usize, cols: usize) -> Checked<Matrix<f64>> {
+        Ok(Matrix::from_rows(rows, cols, self.values(name, &[rows, cols])?))
+    }
+
+    /// The entries of a tensor that must have this shape, all finite.
+    fn values(&self, name: &str, shape: &[usize]) -> Checked<Vec<f64>> {
+        let info = self.info(name)?;
+        if info.shape != shape {
+            return Err(format!("tensor `{name}` has shape {:?}, expected {shape:?}", info.shape));
+        }
+        let (start, end) = info.data_offsets;
+        let bytes = self.data.get(start..end).ok_or_else(|| format!("tensor `{name}` is cut short"))?;
+        let values: Vec<f64> = match info.dtype {
+            Dtype::F32 => bytes.as_chunks().0.iter().map(|&b| f32::from_le_bytes(b).into()).collect(),
+            Dtype::F64 => bytes.as_chunks().0.iter().map(|&b| f64::from_le_bytes(b)).collect(),
+            other => return Err(format!("tensor `{name}` has dtype {other}, expected F32 or F64")),
+        };
+        match values.iter().position(|value| !value.is_finite()) {
+            Some(at) => {
+                Err(format!("{name}[{}] is {}, expected a finite number", index(at, shape), values[at]))
+            }
+            None => Ok(values),
+        }
+    }
+}
+
+/// Position `at` of a row-major array as `2,1`.
+fn index(mut at: usize, shape: &[usize]) -> String {
+    let mut parts = Vec::new();
+    for &length in shape.iter().rev() {
+        parts.push((at % length).to_string());
+        at /= length;
+    }
+    parts.reverse();
+    parts.join(",")
+}
+
+fn list(names: &[impl AsRef<str>]) -> String {
+    if names.is_empty() {
+        return "none".into();
+    }
+    names.iter().map(|name| format!("`{}`", name.as_ref())).collect::<Vec<_>>().join(", ")
+}
