@@ -1,5 +1,6 @@
 //! Learn stationary diffusions from samples.
 
+pub mod cli;
 pub mod data;
 pub mod engine;
 mod error;

@@ -19,7 +19,8 @@ fn check<T: Scalar>(tolerance: f64) {
         found.push(("loss".into(), vec![loss]));
         assert!((case.loss - case.expected().iter().find(|(n, _)| n == "loss").unwrap().1[0]).abs() < 1e-12);
         for (name, expected) in case.expected() {
-            let (_, values) = found.iter().find(|(n, _)| *n == name).unwrap_or_else(|| panic!("no gradient {name}"));
+            let (_, values) =
+                found.iter().find(|(n, _)| *n == name).unwrap_or_else(|| panic!("no gradient {name}"));
             let error = relative_error(values, &expected);
             assert!(error <= tolerance, "{} {name}: {error:e} above {tolerance:e}", case.name);
         }

@@ -12,7 +12,10 @@
 //! | `backward` | ∂/∂b, ∂/∂a → gradient of every parameter |
 
 pub mod cpu;
+mod device;
 pub mod gpu;
+
+pub use device::Device;
 
 use crate::data::Dataset;
 use crate::kernel::Kernel;

@@ -88,7 +88,9 @@ impl KernelKind {
     /// This kernel with bandwidth `h`, which IMQ+ does not have and ignores.
     pub fn with_bandwidth(self, h: f64) -> Result<Kernel> {
         if !(h > 0.0 && h.is_finite()) {
-            return Err(Error::invalid(format!("bandwidth is {h}, expected a finite number above 0 or 'auto'")));
+            return Err(Error::invalid(format!(
+                "bandwidth is {h}, expected a finite number above 0 or 'auto'"
+            )));
         }
         Ok(match self {
             KernelKind::Rbf => Kernel::Rbf { bandwidth: h },

@@ -24,15 +24,16 @@ impl PairTerm for Kds {
         let half = T::HALF;
         let quarter = half * half;
         let Dots { v, g, m, pi, pi_other, w, trace, trace2, .. } = *dots;
-        let mut term = half * (pi - pi_other) * (phi[2] * trace + phi[3] * w) - phi[1] * v
-            - phi[2] * pi * pi_other
-            + phi[2] * (g + quarter * (trace * trace + trace2 + trace2))
-            + phi[3] * (half * w * trace + m)
-            + quarter * phi[4] * w * w;
+        let mut term =
+            half * (pi - pi_other) * (phi[2] * trace + phi[3] * w) - phi[1] * v - phi[2] * pi * pi_other
+                + phi[2] * (g + quarter * (trace * trace + trace2 + trace2))
+                + phi[3] * (half * w * trace + m)
+                + quarter * phi[4] * w * w;
         if P::TILTED {
             let (zeta, zeta_other) = (dots.rest, dots.rest_other);
             let noise = half * (phi[1] * trace + phi[2] * w);
-            term += zeta_other * (phi[1] * pi + noise) + zeta * (noise - phi[1] * pi_other)
+            term += zeta_other * (phi[1] * pi + noise)
+                + zeta * (noise - phi[1] * pi_other)
                 + zeta * zeta_other * phi[0];
             if P::LINEAR {
                 term += v + zeta_other * dots.b_y + zeta * dots.b_x + zeta * zeta_other * dots.inner;

@@ -1,6 +1,8 @@
 //! What the integration tests share: the golden cases, random problems and named tolerances.
 #![allow(dead_code)] // each test binary uses its own part
 
+use rand::{Rng, RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 use skds::Matrix;
 use skds::data::Dataset;
 use skds::engine::{Engine, LossSpec, cpu::CpuEngine};
@@ -8,8 +10,6 @@ use skds::kernel::KernelKind;
 use skds::model::{Activation, Drift, Noise, Parameters};
 use skds::objective::{Estimator, Objective};
 use skds::{Error, Scalar};
-use rand::{Rng, RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
 use std::path::{Path, PathBuf};
 
 /// Golden values come from float64 automatic differentiation of the definitions.
@@ -115,7 +115,11 @@ pub fn all_specs(bandwidth: f64) -> Vec<LossSpec> {
     for objective in Objective::ALL {
         for kind in KernelKind::ALL {
             for estimator in Estimator::ALL {
-                specs.push(LossSpec { objective, kernel: kind.with_bandwidth(bandwidth).unwrap(), estimator });
+                specs.push(LossSpec {
+                    objective,
+                    kernel: kind.with_bandwidth(bandwidth).unwrap(),
+                    estimator,
+                });
             }
         }
     }

@@ -54,8 +54,7 @@ impl<T: Scalar> Diffusion<T> {
             }
             Noise::Full { noise } => {
                 let factor: Vec<f64> = (0..d).map(|i| scale(i).exp()).collect();
-                let sigma =
-                    Matrix::from_fn(d, d, |i, j| T::from_f64(factor[i] * noise[(i, j)].to_f64()));
+                let sigma = Matrix::from_fn(d, d, |i, j| T::from_f64(factor[i] * noise[(i, j)].to_f64()));
                 let mut a = Matrix::full(d, d, T::ZERO);
                 product(a.view_mut(), sigma.view(), sigma.view().transpose());
                 let trace = (0..d).map(|i| a[(i, i)].to_f64()).sum();
@@ -120,7 +119,8 @@ impl<T: Scalar> Diffusion<T> {
                         *noise += scale[i] * *bar;
                     }
                     if let Some(row) = &mut scale_row {
-                        row[i] = T::from_f64(bar.iter().zip(sigma).map(|(b, s)| b.to_f64() * s.to_f64()).sum());
+                        row[i] =
+                            T::from_f64(bar.iter().zip(sigma).map(|(b, s)| b.to_f64() * s.to_f64()).sum());
                     }
                 }
             }

@@ -42,20 +42,25 @@ pub(super) fn drift<T: Scalar>(
             let (mut b_cut, mut h_cut) = (Cutter::new(b.as_mut_slice()), Cutter::new(hidden));
             let tasks = tasks
                 .into_iter()
-                .map(|(e, rows)| (e, rows.clone(), b_cut.take(rows.len() * stride), h_cut.take(rows.len() * width)))
+                .map(|(e, rows)| {
+                    (e, rows.clone(), b_cut.take(rows.len() * stride), h_cut.take(rows.len() * width))
+                })
                 .collect();
             tasks::run(tasks, n * width, |(e, rows, b, hidden)| {
-                dispatch(|| {
-                    for (local, row) in rows.enumerate() {
-                        let units = &mut hidden[local * width..(local + 1) * width];
-                        activate(*activation, units, hidden_biases.as_slice());
-                        let b = &mut b[local * stride..local * stride + d];
-                        read_out(b, units, output_weights);
-                        for (j, b) in b.iter_mut().enumerate() {
-                            *b += offset_of[(e, j)] - x.row(row)[j];
+                dispatch(
+                    #[inline(always)]
+                    || {
+                        for (local, row) in rows.enumerate() {
+                            let units = &mut hidden[local * width..(local + 1) * width];
+                            activate(*activation, units, hidden_biases.as_slice());
+                            let b = &mut b[local * stride..local * stride + d];
+                            read_out(b, units, output_weights);
+                            for (j, b) in b.iter_mut().enumerate() {
+                                *b += offset_of[(e, j)] - x.row(row)[j];
+                            }
                         }
-                    }
-                });
+                    },
+                );
             });
         }
     }
@@ -114,12 +119,16 @@ fn for_rows<T: Scalar>(
 ) {
     let (stride, dim, n) = (rows.stride(), rows.dim(), rows.all().len());
     let mut cut = Cutter::new(rows.as_mut_slice());
-    let tasks = row_tasks(offsets).map(|(e, range)| (e, range.start, cut.take(range.len() * stride))).collect();
+    let tasks =
+        row_tasks(offsets).map(|(e, range)| (e, range.start, cut.take(range.len() * stride))).collect();
     tasks::run(tasks, n * work_per_row, |(e, first, part)| {
-        dispatch(|| {
-            for (local, row) in part.chunks_exact_mut(stride).enumerate() {
-                f(&mut row[..dim], e, first + local);
-            }
-        });
+        dispatch(
+            #[inline(always)]
+            || {
+                for (local, row) in part.chunks_exact_mut(stride).enumerate() {
+                    f(&mut row[..dim], e, first + local);
+                }
+            },
+        );
     });
 }

@@ -17,7 +17,7 @@ mod tilt;
 use crate::data::Dataset;
 use crate::engine::{Engine, Loss, LossSpec};
 use crate::kernel::{Profile, tilt as tilt_of, with_profile};
-use crate::model::{Noise, Parameters};
+use crate::model::{Drift, Noise, Parameters};
 use crate::objective::{Estimator, Kds, Objective, PairTerm, Skds};
 use crate::{Error, Result, Scalar};
 use diffusion::Diffusion;
@@ -107,6 +107,8 @@ struct Work<T> {
     rest_bar: Vec<T>,
     /// The MLP's activations.
     hidden: Vec<T>,
+    /// Where `backward` transposes.
+    space: Vec<T>,
     full_tilt: Option<tilt::FullTilt<T>>,
     full_pairs: pairs::FullPairs<T>,
     all_pairs: Option<all_pairs::AllPairs<T>>,
@@ -131,12 +133,24 @@ impl<T: Scalar> CpuLoss<T> {
             rest: vec![T::ZERO; n],
             rest_bar: vec![T::ZERO; n],
             hidden: Vec::new(),
+            space: Vec::new(),
             full_tilt: None,
             full_pairs: pairs::FullPairs::default(),
             all_pairs: None,
         };
         let environment_losses = vec![0.0; samples.environments()];
         CpuLoss { spec, samples, work, environment_losses, progress: Arc::default() }
+    }
+
+    /// Roughly how many multiplications one evaluation takes.
+    fn operations(&self, parameters: &Parameters<T>) -> usize {
+        let (n, d) = (self.samples.x.all().len(), self.samples.x.dim());
+        let width = match &parameters.drift {
+            Drift::Linear { .. } => d,
+            Drift::Mlp { hidden_weights, .. } => hidden_weights.rows(),
+        };
+        let pairs = usize::try_from(Loss::<T>::pairs(self)).unwrap_or(usize::MAX);
+        (2 * n * d * width).saturating_add(pairs.saturating_mul(8 * d))
     }
 
     /// All stages, with kernel and objective known at compile time.
@@ -163,9 +177,9 @@ impl<T: Scalar> CpuLoss<T> {
             }
             let (loss, mut adjoint) = match spec.estimator {
                 Estimator::Linear => pairs::pairs::<T, P, O>(profile, samples, e, &diffusion, work),
-                estimator => {
-                    all_pairs::all_pairs::<T, P, O>(profile, estimator, samples, e, &diffusion, work, progress)
-                }
+                estimator => all_pairs::all_pairs::<T, P, O>(
+                    profile, estimator, samples, e, &diffusion, work, progress,
+                ),
             };
             environment_losses[e] = loss * environments as f64;
             if let Some(gradient) = &mut gradient {
@@ -182,6 +196,7 @@ impl<T: Scalar> CpuLoss<T> {
                 &samples.x,
                 &work.b_bar,
                 &mut work.hidden,
+                &mut work.space,
                 gradient,
             );
         }
@@ -192,15 +207,18 @@ impl<T: Scalar> CpuLoss<T> {
 impl<T: Scalar> Loss<T> for CpuLoss<T> {
     fn evaluate(&mut self, parameters: &Parameters<T>, gradient: Option<&mut Parameters<T>>) -> Result<f64> {
         parameters.check_fits(self.samples.x.dim(), self.samples.environments())?;
-        let objective = self.spec.objective;
-        let loss = with_profile!(self.spec.kernel, T, |profile| match objective {
-            Objective::Skds => self.run::<_, Skds>(profile, parameters, gradient),
-            Objective::Kds => self.run::<_, Kds>(profile, parameters, gradient),
+        let (objective, kernel) = (self.spec.objective, self.spec.kernel);
+        let loss = tasks::enter(self.operations(parameters), || {
+            with_profile!(kernel, T, |profile| match objective {
+                Objective::Skds => self.run::<_, Skds>(profile, parameters, gradient),
+                Objective::Kds => self.run::<_, Kds>(profile, parameters, gradient),
+            })
         });
         if let Some(e) = self.environment_losses.iter().position(|loss| !loss.is_finite()) {
             return Err(Error::NonFinite(format!(
                 "the loss of environment {e} is {}, expected a finite number: are the parameters or samples too large for {}?",
-                self.environment_losses[e], T::NAME
+                self.environment_losses[e],
+                T::NAME
             )));
         }
         Ok(loss)

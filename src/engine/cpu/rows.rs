@@ -79,7 +79,12 @@ pub(super) fn strided<T: Scalar>(slice: &[T], rows: usize, cols: usize, stride: 
 }
 
 /// Like [`strided`], writable.
-pub(super) fn strided_mut<T: Scalar>(slice: &mut [T], rows: usize, cols: usize, stride: usize) -> MatMut<'_, T> {
+pub(super) fn strided_mut<T: Scalar>(
+    slice: &mut [T],
+    rows: usize,
+    cols: usize,
+    stride: usize,
+) -> MatMut<'_, T> {
     let length = if rows == 0 { 0 } else { (rows - 1) * stride + cols };
     // faer 0.24's own strided row-major constructor swaps the strides in its writable form; a transposed
     // column-major view does not.

@@ -5,6 +5,12 @@ use rayon::prelude::*;
 /// Below this many elementary operations waking other threads costs more than it saves.
 const PARALLEL_WORK: usize = 1 << 19;
 
+/// Runs `f` on a thread of the pool if `work` elementary operations are worth it: from outside, every parallel
+/// step would put the calling thread to sleep and wake it again.
+pub(super) fn enter<R: Send>(work: usize, f: impl FnOnce() -> R + Send) -> R {
+    if work < PARALLEL_WORK { f() } else { rayon::scope(|_| f()) }
+}
+
 /// Runs every task, on several threads if `work` elementary operations are worth it.
 pub(super) fn run<I: Send>(tasks: Vec<I>, work: usize, f: impl Fn(I) + Sync + Send) {
     if work < PARALLEL_WORK || tasks.len() < 2 {

@@ -9,15 +9,14 @@
 
 use super::diffusion::{Adjoint, Diffusion, DiffusionAdjoint, Form};
 use super::drift::row_tasks;
-use super::matmul::{product, product_sequential};
+use super::matmul::{add_outer_product, product};
 use super::rows::Rows;
 use super::simd::{dispatch, dot};
 use super::tasks::{self, Cutter};
 use super::{Samples, Work};
+use crate::Scalar;
 use crate::kernel::Profile;
 use crate::objective::PairTerm;
-use crate::{Matrix, Scalar};
-use faer::Accum;
 
 /// a x of every sample, and the adjoint of it: only a full diffusion stores them.
 pub(super) struct FullTilt<T> {
@@ -48,26 +47,34 @@ pub(super) fn tilt<T: Scalar, P: Profile<T>, O: PairTerm>(
     let tasks: Vec<_> = row_tasks(&bounds)
         .map(|(_, range)| (range.clone(), b_cut.take(range.len() * stride), rest_cut.take(range.len())))
         .collect();
-    let visit = |(range, b, rest): (std::ops::Range<usize>, &mut [T], &mut [T])| {
-        let mut product_row = vec![T::ZERO; stride];
-        for ((i, b), rest) in range.zip(b.chunks_exact_mut(stride)).zip(rest) {
-            let x = samples.x.row(i);
-            let ax = ax_row(diffusion, full, i, x, &mut product_row);
-            let tau = samples.tau[i];
-            if O::QUADRATIC {
-                let three_halves = T::from_f64(1.5);
-                *rest = three_halves * tau * tau * dot(x, ax) - tau * (dot(b, x) + half_trace);
-            }
-            let factor = share * tau;
-            for (b, ax) in b.iter_mut().zip(ax) {
-                *b -= factor * *ax;
-            }
-            if !O::QUADRATIC && P::LINEAR {
-                *rest = dot(b, ax);
-            }
-        }
-    };
-    tasks::run(tasks, rows.len() * d * 4, |task| dispatch(|| visit(task)));
+    tasks::run(
+        tasks,
+        rows.len() * d * 4,
+        |(range, b, rest): (std::ops::Range<usize>, &mut [T], &mut [T])| {
+            dispatch(
+                #[inline(always)]
+                || {
+                    let mut product_row = vec![T::ZERO; stride];
+                    for ((i, b), rest) in range.zip(b.chunks_exact_mut(stride)).zip(rest) {
+                        let x = samples.x.row(i);
+                        let ax = ax_row(diffusion, full, i, x, &mut product_row);
+                        let tau = samples.tau[i];
+                        if O::QUADRATIC {
+                            let three_halves = T::from_f64(1.5);
+                            *rest = three_halves * tau * tau * dot(x, ax) - tau * (dot(b, x) + half_trace);
+                        }
+                        let factor = share * tau;
+                        for (b, ax) in b.iter_mut().zip(ax) {
+                            *b -= factor * *ax;
+                        }
+                        if !O::QUADRATIC && P::LINEAR {
+                            *rest = dot(b, ax);
+                        }
+                    }
+                },
+            );
+        },
+    );
 }
 
 /// Turns environment `e`'s rows of `work.b_bar` from ∂/∂b̃ into ∂/∂b, and adds to ∂/∂a.
@@ -96,49 +103,60 @@ pub(super) fn untilt<T: Scalar, P: Profile<T>, O: PairTerm>(
                 let length = range.len() * stride;
                 let ax_bar = nothing_ax.take(if full.is_some() { length } else { 0 });
                 let trace = &mut traces_cut.take(1)[0];
-                Task { range, b_bar: b_bar_cut.take(length), ax_bar, alpha_bar: alphas_cut.take(stride), trace }
+                Task {
+                    range,
+                    b_bar: b_bar_cut.take(length),
+                    ax_bar,
+                    alpha_bar: alphas_cut.take(stride),
+                    trace,
+                }
             })
             .collect();
         let (b, rest_bar) = (&work.b, &work.rest_bar);
-        let visit = |task: Task<'_, T>| {
-            let mut product_row = vec![T::ZERO; stride];
-            let mut bar_row = vec![T::ZERO; stride];
-            for (local, (i, b_bar)) in task.range.zip(task.b_bar.chunks_exact_mut(stride)).enumerate() {
-                let (x, b, tau, rest_bar) = (samples.x.row(i), b.row(i), samples.tau[i], rest_bar[i]);
-                let ax: &[T] = match (&diffusion.form, full) {
-                    (Form::Diagonal { alpha }, _) => times(alpha, x, &mut product_row),
-                    (Form::Full { .. }, Some(ax)) => ax.row(i),
-                    (Form::Full { .. }, None) => unreachable!("`tilt` ran before"),
-                };
-                let ax_bar = &mut bar_row;
-                if O::QUADRATIC {
-                    let along_x = T::from_f64(1.5) * tau * tau * rest_bar;
-                    for k in 0..stride {
-                        ax_bar[k] = along_x * x[k] - tau * share * b_bar[k];
-                        b_bar[k] -= tau * rest_bar * x[k];
-                    }
-                    *task.trace -= 0.5 * (tau * rest_bar).to_f64();
-                } else {
-                    for k in 0..stride {
-                        if P::LINEAR {
-                            b_bar[k] += rest_bar * ax[k];
+        tasks::run(tasks, rows.len() * d * 4, |task: Task<'_, T>| {
+            dispatch(
+                #[inline(always)]
+                || {
+                    let mut product_row = vec![T::ZERO; stride];
+                    let mut bar_row = vec![T::ZERO; stride];
+                    for (local, (i, b_bar)) in task.range.zip(task.b_bar.chunks_exact_mut(stride)).enumerate()
+                    {
+                        let (x, b, tau, rest_bar) = (samples.x.row(i), b.row(i), samples.tau[i], rest_bar[i]);
+                        let ax: &[T] = match (&diffusion.form, full) {
+                            (Form::Diagonal { alpha }, _) => times(alpha, x, &mut product_row),
+                            (Form::Full { .. }, Some(ax)) => ax.row(i),
+                            (Form::Full { .. }, None) => unreachable!("`tilt` ran before"),
+                        };
+                        let ax_bar = &mut bar_row;
+                        if O::QUADRATIC {
+                            let along_x = T::from_f64(1.5) * tau * tau * rest_bar;
+                            for k in 0..stride {
+                                ax_bar[k] = along_x * x[k] - tau * share * b_bar[k];
+                                b_bar[k] -= tau * rest_bar * x[k];
+                            }
+                            *task.trace -= 0.5 * (tau * rest_bar).to_f64();
+                        } else {
+                            for k in 0..stride {
+                                if P::LINEAR {
+                                    b_bar[k] += rest_bar * ax[k];
+                                }
+                                ax_bar[k] = -tau * share * b_bar[k];
+                                if P::LINEAR {
+                                    ax_bar[k] += rest_bar * b[k];
+                                }
+                            }
                         }
-                        ax_bar[k] = -tau * share * b_bar[k];
-                        if P::LINEAR {
-                            ax_bar[k] += rest_bar * b[k];
+                        if full.is_some() {
+                            task.ax_bar[local * stride..(local + 1) * stride].copy_from_slice(ax_bar);
+                        } else {
+                            for k in 0..stride {
+                                task.alpha_bar[k] += ax_bar[k] * x[k];
+                            }
                         }
                     }
-                }
-                if full.is_some() {
-                    task.ax_bar[local * stride..(local + 1) * stride].copy_from_slice(ax_bar);
-                } else {
-                    for k in 0..stride {
-                        task.alpha_bar[k] += ax_bar[k] * x[k];
-                    }
-                }
-            }
-        };
-        tasks::run(tasks, rows.len() * d * 4, |task| dispatch(|| visit(task)));
+                },
+            );
+        });
     }
     adjoint.trace += traces.iter().sum::<f64>();
     match (&mut adjoint.form, &work.full_tilt) {
@@ -147,7 +165,7 @@ pub(super) fn untilt<T: Scalar, P: Profile<T>, O: PairTerm>(
                 bar.iter_mut().zip(task).for_each(|(bar, share)| *bar += share.to_f64());
             }
         }
-        (Adjoint::Full(bar), Some(full)) => add_outer(bar, &full.ax_bar, &samples.x, rows),
+        (Adjoint::Full(bar), Some(full)) => add_outer_product(bar.view_mut(), &full.ax_bar, &samples.x, rows),
         (Adjoint::Full(_), None) => unreachable!("`tilt` ran before"),
     }
 }
@@ -184,9 +202,4 @@ fn times<'a, T: Scalar>(alpha: &[T], x: &[T], space: &'a mut [T]) -> &'a [T] {
         *out = *alpha * *x;
     }
     space
-}
-
-/// bar += leftᵀ right over `rows`.
-fn add_outer<T: Scalar>(bar: &mut Matrix<T>, left: &Rows<T>, right: &Rows<T>, rows: std::ops::Range<usize>) {
-    product_sequential(bar.view_mut(), Accum::Add, left.view(rows.clone()).transpose(), right.view(rows));
 }

@@ -150,18 +150,24 @@ impl<T: Scalar, P: Profile<T>> Pass<'_, T, P> {
         work: &mut Work<T>,
         bar: &mut Matrix<T>,
     ) -> f64 {
-        let Form::Full { a, .. } = &self.diffusion.form else { unreachable!("an adjoint has the form of its diffusion") };
+        let Form::Full { a, .. } = &self.diffusion.form else {
+            unreachable!("an adjoint has the form of its diffusion")
+        };
         let rows = self.samples.rows(self.e);
         let (n, d, stride) = (rows.len(), self.samples.x.dim(), self.samples.x.stride());
         let width = layout.blocks() * stride;
         let eta = self.profile.decay();
         let two = T::from_f64(2.0 * self.weight());
-        let half = |half: usize| strided(&state.pair_rows[(2 * rows.start + half) * stride..], n, d, 2 * stride);
+        let half =
+            |half: usize| strided(&state.pair_rows[(2 * rows.start + half) * stride..], n, d, 2 * stride);
         let sums = |at: usize| strided(&state.sums[rows.start * width + at * stride..], n, d, width);
         let mut space = Matrix::full(d, d, T::ZERO);
         let mut add = |space: &Matrix<T>, factor: T| {
             let factor = two * factor;
-            bar.as_mut_slice().iter_mut().zip(space.as_slice()).for_each(|(bar, value)| *bar += factor * *value);
+            bar.as_mut_slice()
+                .iter_mut()
+                .zip(space.as_slice())
+                .for_each(|(bar, value)| *bar += factor * *value);
         };
         let mut drift = 0.0;
         if let Some((at, factor)) = layout.find::<T, O>(Direction::Z, eta) {

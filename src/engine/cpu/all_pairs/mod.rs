@@ -240,7 +240,10 @@ impl<T: Scalar, P: Profile<T>> Pass<'_, T, P> {
                 inner(x_b, x_rows, part(0, first, count, d));
                 inner(x_ax, ax, x_cols);
             }
-            dispatch(|| self.weigh::<O>(numbers, first..first + pad, tiles, &mut task));
+            dispatch(
+                #[inline(always)]
+                || self.weigh::<O>(numbers, first..first + pad, tiles, &mut task),
+            );
             let mut add = |tile: &Vec<T>, block: usize, right: MatRef<'_, T>| {
                 let sums = strided_mut(&mut task.sums[block * stride..], height, right.ncols(), width);
                 product_sequential(sums, Accum::Add, strided(tile, height, count, TILE_COLS), right);
@@ -250,10 +253,14 @@ impl<T: Scalar, P: Profile<T>> Pass<'_, T, P> {
             for k in 0..layout.directions.len() {
                 add(&tiles.tiles[1 + k], layout.first_direction() + k, x_cols);
             }
-            let diagonal = if self.estimator == Estimator::U { overlap(&task.rows, first..first + count) } else { 0 };
+            let diagonal =
+                if self.estimator == Estimator::U { overlap(&task.rows, first..first + count) } else { 0 };
             self.progress.fetch_add((height * count - diagonal) as u64, Ordering::Relaxed);
         }
-        dispatch(|| self.close::<O>(layout, pair_rows, numbers, tiles, &mut task));
+        dispatch(
+            #[inline(always)]
+            || self.close::<O>(layout, pair_rows, numbers, tiles, &mut task),
+        );
     }
 }
 

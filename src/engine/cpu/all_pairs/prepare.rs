@@ -103,19 +103,22 @@ impl<T: Scalar> AllPairs<T> {
             }
         }
         numbers.reach.fill(T::ZERO);
-        dispatch(|| {
-            for (at, i) in (start..).zip(rows) {
-                let (b, x) = pair_rows[2 * i * stride..(2 * i + 2) * stride].split_at(stride);
-                numbers.b_x[at] = dot(b, x);
-                numbers.b_c[at] = dot(b, samples.centre(e));
-                numbers.x_ax[at] = dot(x, ax.row(i));
-                if P::LINEAR {
-                    let weight = samples.omega[i] * work.rest[i];
-                    for (reach, x) in numbers.reach.iter_mut().zip(samples.x.row(i)) {
-                        *reach += weight * *x;
+        dispatch(
+            #[inline(always)]
+            || {
+                for (at, i) in (start..).zip(rows) {
+                    let (b, x) = pair_rows[2 * i * stride..(2 * i + 2) * stride].split_at(stride);
+                    numbers.b_x[at] = dot(b, x);
+                    numbers.b_c[at] = dot(b, samples.centre(e));
+                    numbers.x_ax[at] = dot(x, ax.row(i));
+                    if P::LINEAR {
+                        let weight = samples.omega[i] * work.rest[i];
+                        for (reach, x) in numbers.reach.iter_mut().zip(samples.x.row(i)) {
+                            *reach += weight * *x;
+                        }
                     }
                 }
-            }
-        });
+            },
+        );
     }
 }

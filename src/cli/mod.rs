@@ -1,0 +1,61 @@
+//! The command line: one file per command.
+
+mod loss;
+mod progress;
+
+use crate::{Error, Result};
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Learn stationary diffusions from samples.
+#[derive(Parser)]
+#[command(name = "skds", version, about, max_term_width = 100)]
+#[command(after_help = "Examples:
+  skds loss data.npz --params model.safetensors
+  skds loss data.csv --targets targets.csv --params model.safetensors --objective kds --estimator u --json
+
+Run 'skds COMMAND --help' for everything a command can do.")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Loss(loss::Args),
+}
+
+/// Runs the command line of this process.
+///
+/// Exit codes: 0 for success, 1 for a computation that failed on valid input, 2 for bad input.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = match cli.command {
+        Command::Loss(args) => loss::run(&args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(exit_code(&error))
+        }
+    }
+}
+
+fn exit_code(error: &Error) -> u8 {
+    match error {
+        Error::NonFinite(_) => 1,
+        _ => 2,
+    }
+}
+
+/// Prints to standard output; a reader that has gone away (`skds … | head`) is no error.
+fn print(text: &str) -> Result<()> {
+    use std::io::Write;
+    match writeln!(std::io::stdout(), "{text}") {
+        Err(source) if source.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Error::Io { action: "write", path: "standard output".into(), source })
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,64 @@
+//! Shows how far a long evaluation is: a bar on a terminal, plain lines elsewhere.
+
+use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
+use std::io::IsTerminal;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Nothing is shown for work that ends sooner than this.
+const PATIENCE: Duration = Duration::from_millis(800);
+/// Time between plain lines.
+const LINE_EVERY: Duration = Duration::from_secs(5);
+
+/// Watches a counter from its creation until it is dropped. Writes to standard error only.
+pub(super) struct Watch {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watch {
+    /// Shows `done` of `all` `what` ("pairs").
+    pub fn new(what: &'static str, done: std::sync::Arc<AtomicU64>, all: u64) -> Self {
+        let (stop, stopped) = channel();
+        let thread = std::thread::spawn(move || {
+            let start = Instant::now();
+            let waits = |time| matches!(stopped.recv_timeout(time), Err(RecvTimeoutError::Timeout));
+            if !waits(PATIENCE) {
+                return;
+            }
+            if std::io::stderr().is_terminal() {
+                let style = "{bar:40} {percent:>3} %  {per_sec}  {eta} left";
+                let bar = ProgressBar::new(all);
+                bar.set_style(ProgressStyle::with_template(style).expect("the template is valid"));
+                while waits(Duration::from_millis(100)) {
+                    bar.set_position(done.load(Ordering::Relaxed));
+                }
+                bar.finish_and_clear();
+            } else {
+                while waits(LINE_EVERY) {
+                    let so_far = done.load(Ordering::Relaxed);
+                    let rate = so_far as f64 / start.elapsed().as_secs_f64();
+                    let left =
+                        Duration::from_secs_f64(((all - so_far.min(all)) as f64 / rate.max(1.0)).min(1e9));
+                    eprintln!(
+                        "{so_far} of {all} {what}, {rate:.3e} per second, {} left",
+                        HumanDuration(left)
+                    );
+                }
+            }
+        });
+        Watch { stop: Some(stop), thread: Some(thread) }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // A display that failed is not worth failing the computation for.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Stage `pairs`: the `linear` estimator. Neighbouring rows meet once; everything about a pair is a few inner
+//! products over d ([`visit`]), then one pass that writes the adjoints.
+
+mod visit;
+
+use super::diffusion::{Adjoint, Diffusion, DiffusionAdjoint, Form};
+use super::matmul::product;
+use super::rows::Rows;
+use super::simd::dispatch;
+use super::tasks::{self, Cutter};
+use super::{Samples, Work};
+use crate::kernel::Profile;
+use crate::objective::PairTerm;
+use crate::{Matrix, Scalar};
+use std::ops::Range;
+use visit::{DiagonalSpread, FullSpread, PAIRS, Run, Totals};
+
+/// Buffers of this stage that only a full diffusion needs.
+#[derive(Default)]
+pub(super) struct FullPairs<T> {
+    /// r, z = a r and ∂/∂z of each pair.
+    rows: Option<[Rows<T>; 3]>,
+}
+
+/// The pairs of one task, what it fills in, and what it adds up.
+struct Task<'a, T> {
+    pairs: Range<usize>,
+    b_bar: &'a mut [T],
+    rest_bar: &'a mut [T],
+    /// The rows of ∂/∂z (full diffusion).
+    z_bar: &'a mut [T],
+    /// The task's share of ∂/∂α (diagonal diffusion).
+    alpha_bar: &'a mut [T],
+    totals: &'a mut Totals,
+}
+
+/// Loss, ∂/∂b̃, ∂/∂rest and ∂/∂a of environment `e`, each divided by E times its number of pairs.
+pub(super) fn pairs<T: Scalar, P: Profile<T>, O: PairTerm>(
+    profile: P,
+    samples: &Samples<T>,
+    e: usize,
+    diffusion: &Diffusion<T>,
+    work: &mut Work<T>,
+) -> (f64, DiffusionAdjoint<T>) {
+    let rows = samples.rows(e);
+    let (count, d, stride) = (rows.len() / 2, samples.x.dim(), samples.x.stride());
+    let weight = 1.0 / (samples.environments() as f64 * count as f64);
+    if let Form::Full { a, .. } = &diffusion.form {
+        prepare_full(&mut work.full_pairs, samples, rows.start, count, a);
+    }
+    let task_count = count.div_ceil(PAIRS);
+    let mut totals = vec![Totals::default(); task_count];
+    let mut alphas = vec![T::ZERO; task_count * stride];
+    let (z, z_bar): (&[T], &mut [T]) = match &mut work.full_pairs.rows {
+        Some([_, z, z_bar]) => (z.slice(0..count), z_bar.slice_mut(0..count)),
+        None => (&[], &mut []),
+    };
+    let z_stride = if z.is_empty() { 0 } else { stride };
+    let mut z_bar_cut = Cutter::new(z_bar);
+    let mut b_bar_cut = Cutter::new(work.b_bar.slice_mut(rows.start..rows.start + 2 * count));
+    let mut rest_cut = Cutter::new(&mut work.rest_bar[rows.start..rows.start + 2 * count]);
+    let (mut totals_cut, mut alphas_cut) = (Cutter::new(&mut totals), Cutter::new(&mut alphas));
+    let tasks: Vec<_> = (0..count)
+        .step_by(PAIRS)
+        .map(|first| {
+            let length = PAIRS.min(count - first);
+            Task {
+                pairs: first..first + length,
+                b_bar: b_bar_cut.take(2 * length * stride),
+                rest_bar: rest_cut.take(2 * length),
+                z_bar: z_bar_cut.take(length * z_stride),
+                alpha_bar: alphas_cut.take(stride),
+                totals: &mut totals_cut.take(1)[0],
+            }
+        })
+        .collect();
+    let (b, rest) = (&work.b, &work.rest);
+    tasks::run(tasks, count * d * 16, |task| {
+        let span = rows.start + 2 * task.pairs.start..rows.start + 2 * task.pairs.end;
+        let run = Run {
+            x: samples.x.slice(span.clone()),
+            b: b.slice(span.clone()),
+            omega: &samples.omega[span.clone()],
+            rest: &rest[span],
+            b_bar: task.b_bar,
+            rest_bar: task.rest_bar,
+            stride,
+            weight: T::from_f64(weight),
+            trace: T::from_f64(diffusion.trace),
+            trace2: T::from_f64(diffusion.trace2),
+        };
+        *task.totals = match &diffusion.form {
+            Form::Diagonal { alpha } => {
+                let spread = DiagonalSpread::new(alpha, task.alpha_bar);
+                dispatch(
+                    #[inline(always)]
+                    || run.visit::<P, O, _>(profile, spread),
+                )
+            }
+            Form::Full { .. } => {
+                let z = &z[task.pairs.start * stride..task.pairs.end * stride];
+                let spread = FullSpread::new(z, task.z_bar, stride);
+                dispatch(
+                    #[inline(always)]
+                    || run.visit::<P, O, _>(profile, spread),
+                )
+            }
+        };
+    });
+    if rows.len() % 2 == 1 {
+        work.b_bar.row_mut(rows.end - 1).fill(T::ZERO);
+        work.rest_bar[rows.end - 1] = T::ZERO;
+    }
+    let mut adjoint = diffusion.adjoint(d);
+    adjoint.trace = totals.iter().map(|t| t.trace).sum();
+    adjoint.trace2 = totals.iter().map(|t| t.trace2).sum();
+    match (&mut adjoint.form, &work.full_pairs.rows) {
+        (Adjoint::Diagonal(bar), _) => {
+            for task in alphas.chunks_exact(stride) {
+                bar.iter_mut().zip(task).for_each(|(bar, share)| *bar += share.to_f64());
+            }
+        }
+        (Adjoint::Full(bar), Some([r, _, z_bar])) => {
+            product(bar.view_mut(), z_bar.view(0..count).transpose(), r.view(0..count));
+        }
+        (Adjoint::Full(_), None) => unreachable!("prepared above"),
+    }
+    (weight * totals.iter().map(|t| t.term).sum::<f64>(), adjoint)
+}
+
+/// r and z = a r of every pair of an environment: one product for all of them instead of one per pair.
+fn prepare_full<T: Scalar>(
+    buffers: &mut FullPairs<T>,
+    samples: &Samples<T>,
+    start: usize,
+    count: usize,
+    a: &Matrix<T>,
+) {
+    let zeros = || Rows::zeros(samples.largest_environment() / 2, samples.x.dim());
+    let [r, z, _] = buffers.rows.get_or_insert_with(|| [zeros(), zeros(), zeros()]);
+    for p in 0..count {
+        let (x, y) = (samples.x.row(start + 2 * p), samples.x.row(start + 2 * p + 1));
+        for (r, (x, y)) in r.row_mut(p).iter_mut().zip(x.iter().zip(y)) {
+            *r = *x - *y;
+        }
+    }
+    product(z.view_mut(0..count), r.view(0..count), a.view());
+}

@@ -1,0 +1,7 @@
+//! The `skds` command.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    skds::cli::main()
+}
