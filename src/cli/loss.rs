@@ -151,7 +151,8 @@ fn evaluate<T: Scalar>(
     let environment_losses = loss.environment_losses().to_vec();
     let repeated = match (args.repeat, &mut gradient) {
         (Some(repeat), Some(gradient)) if repeat > 0 => {
-            Some(time_repeats(repeat, loss.as_mut(), &parameters, gradient)?)
+            // On a thread of the pool, as in training: entering it is no part of an evaluation.
+            Some(rayon::scope(|_| time_repeats(repeat, loss.as_mut(), &parameters, gradient))?)
         }
         _ => None,
     };

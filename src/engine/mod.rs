@@ -44,7 +44,7 @@ pub trait Engine<T: Scalar> {
 }
 
 /// The loss on one dataset, ready to evaluate.
-pub trait Loss<T: Scalar> {
+pub trait Loss<T: Scalar>: Send {
     /// The mean of the environments' losses; with `gradient`, its derivative with respect to every parameter too.
     ///
     /// `gradient` must have the shape of `parameters` ([`Parameters::zeros_like`]) and is overwritten.

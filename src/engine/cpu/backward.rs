@@ -103,7 +103,7 @@ fn shifts<T: Scalar>(offsets: &[usize], b_bar: &Rows<T>, gradient: &mut Paramete
     let mut shares = vec![T::ZERO; tasks.len() * stride];
     let mut cut = Cutter::new(&mut shares);
     let parts: Vec<_> = tasks.iter().map(|(_, rows)| (rows.clone(), cut.take(stride))).collect();
-    tasks::run(parts, b_bar.all().len() * d, |(rows, share): (std::ops::Range<usize>, &mut [T])| {
+    tasks::run(parts, b_bar.all().len() * d * 2, |(rows, share): (std::ops::Range<usize>, &mut [T])| {
         dispatch(
             #[inline(always)]
             || {

@@ -25,7 +25,7 @@ pub(super) fn drift<T: Scalar>(
         Drift::Linear { weights } => {
             product(b.view_mut(0..n), x.view(0..n), weights.view().transpose());
             let offset_of = offsets_by_environment(parameters, offsets);
-            for_rows(offsets, b, d, |row, e, _| {
+            for_rows(offsets, b, 2 * d, |row, e, _| {
                 for (b, offset) in row.iter_mut().zip(offset_of.row(e)) {
                     *b += *offset;
                 }
@@ -46,7 +46,7 @@ pub(super) fn drift<T: Scalar>(
                     (e, rows.clone(), b_cut.take(rows.len() * stride), h_cut.take(rows.len() * width))
                 })
                 .collect();
-            tasks::run(tasks, n * width, |(e, rows, b, hidden)| {
+            tasks::run(tasks, n * width * 8, |(e, rows, b, hidden)| {
                 dispatch(
                     #[inline(always)]
                     || {

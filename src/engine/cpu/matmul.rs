@@ -95,7 +95,7 @@ fn transpose<T: Scalar>(source: SampleRows<'_, T>, transposed: &mut [T]) {
     let SampleRows { data, n, p, stride } = source;
     let mut cut = Cutter::new(transposed);
     let bands = (0..p).step_by(LANES).map(|j| (j, cut.take(LANES.min(p - j) * n))).collect();
-    tasks::run(bands, n * p, |(col, band): (usize, &mut [T])| {
+    tasks::run(bands, n * p * 2, |(col, band): (usize, &mut [T])| {
         dispatch(
             #[inline(always)]
             || {

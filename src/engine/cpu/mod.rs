@@ -11,6 +11,7 @@ mod matmul;
 mod pairs;
 mod rows;
 mod simd;
+mod spread;
 mod tasks;
 mod tilt;
 

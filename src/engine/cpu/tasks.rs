@@ -2,18 +2,21 @@
 
 use rayon::prelude::*;
 
-/// Below this many elementary operations waking other threads costs more than it saves.
-const PARALLEL_WORK: usize = 1 << 19;
+/// A step below this many elementary operations stays on one thread. Low, because a thread that is left idle
+/// between two steps falls asleep, and waking it costs more than a small step.
+const PARALLEL_STEP: usize = 1 << 17;
+/// An evaluation below this many never leaves the calling thread.
+const PARALLEL_EVALUATION: usize = 1 << 22;
 
 /// Runs `f` on a thread of the pool if `work` elementary operations are worth it: from outside, every parallel
 /// step would put the calling thread to sleep and wake it again.
 pub(super) fn enter<R: Send>(work: usize, f: impl FnOnce() -> R + Send) -> R {
-    if work < PARALLEL_WORK { f() } else { rayon::scope(|_| f()) }
+    if work < PARALLEL_EVALUATION { f() } else { rayon::scope(|_| f()) }
 }
 
 /// Runs every task, on several threads if `work` elementary operations are worth it.
 pub(super) fn run<I: Send>(tasks: Vec<I>, work: usize, f: impl Fn(I) + Sync + Send) {
-    if work < PARALLEL_WORK || tasks.len() < 2 {
+    if work < PARALLEL_STEP || tasks.len() < 2 {
         tasks.into_iter().for_each(f);
     } else {
         tasks.into_par_iter().with_max_len(1).for_each(f);
@@ -27,7 +30,7 @@ pub(super) fn run_with<I: Send, S>(
     scratch: impl Fn() -> S + Sync + Send,
     f: impl Fn(&mut S, I) + Sync + Send,
 ) {
-    if work < PARALLEL_WORK || tasks.len() < 2 {
+    if work < PARALLEL_STEP || tasks.len() < 2 {
         let mut space = scratch();
         tasks.into_iter().for_each(|task| f(&mut space, task));
     } else {

@@ -11,7 +11,8 @@ use super::diffusion::{Adjoint, Diffusion, DiffusionAdjoint, Form};
 use super::drift::row_tasks;
 use super::matmul::{add_outer_product, product};
 use super::rows::Rows;
-use super::simd::{dispatch, dot};
+use super::simd::{LANES, add_product, dispatch, groups, groups_mut, total};
+use super::spread::{DiagonalSpread, FullSpread, Spread};
 use super::tasks::{self, Cutter};
 use super::{Samples, Work};
 use crate::Scalar;
@@ -24,6 +25,15 @@ pub(super) struct FullTilt<T> {
     ax_bar: Rows<T>,
 }
 
+/// A run of samples. `b` and `rest` belong to `tilt`, the bars to `untilt`.
+struct Run<'a, T> {
+    x: &'a [T],
+    tau: &'a [T],
+    b: &'a mut [T],
+    rest: &'a mut [T],
+    stride: usize,
+}
+
 /// Turns environment `e`'s rows of `work.b` into b̃ and fills `work.rest`.
 pub(super) fn tilt<T: Scalar, P: Profile<T>, O: PairTerm>(
     samples: &Samples<T>,
@@ -33,48 +43,74 @@ pub(super) fn tilt<T: Scalar, P: Profile<T>, O: PairTerm>(
 ) {
     let (rows, stride, d) = (samples.rows(e), samples.x.stride(), samples.x.dim());
     if let Form::Full { a, .. } = &diffusion.form {
-        let n = samples.x.all().len();
-        let zeros = || FullTilt { ax: Rows::zeros(n, d), ax_bar: Rows::zeros(n, d) };
-        let full = work.full_tilt.get_or_insert_with(zeros);
+        let zeros = || Rows::zeros(samples.x.all().len(), d);
+        let full = work.full_tilt.get_or_insert_with(|| FullTilt { ax: zeros(), ax_bar: zeros() });
         product(full.ax.view_mut(rows.clone()), samples.x.view(rows.clone()), a.view());
     }
-    let share = T::from_f64(O::TILT_SHARE);
     let half_trace = T::from_f64(0.5 * diffusion.trace);
     let full = work.full_tilt.as_ref();
     let mut b_cut = Cutter::new(work.b.slice_mut(rows.clone()));
     let mut rest_cut = Cutter::new(&mut work.rest[rows.clone()]);
-    let bounds = [rows.start, rows.end];
-    let tasks: Vec<_> = row_tasks(&bounds)
+    let tasks: Vec<_> = row_tasks(&[rows.start, rows.end])
         .map(|(_, range)| (range.clone(), b_cut.take(range.len() * stride), rest_cut.take(range.len())))
         .collect();
-    tasks::run(
-        tasks,
-        rows.len() * d * 4,
-        |(range, b, rest): (std::ops::Range<usize>, &mut [T], &mut [T])| {
-            dispatch(
+    tasks::run(tasks, rows.len() * d * 8, |(range, b, rest)| {
+        let run =
+            Run { x: samples.x.slice(range.clone()), tau: &samples.tau[range.clone()], b, rest, stride };
+        match (&diffusion.form, full) {
+            (Form::Diagonal { alpha }, _) => dispatch(
                 #[inline(always)]
-                || {
-                    let mut product_row = vec![T::ZERO; stride];
-                    for ((i, b), rest) in range.zip(b.chunks_exact_mut(stride)).zip(rest) {
-                        let x = samples.x.row(i);
-                        let ax = ax_row(diffusion, full, i, x, &mut product_row);
-                        let tau = samples.tau[i];
-                        if O::QUADRATIC {
-                            let three_halves = T::from_f64(1.5);
-                            *rest = three_halves * tau * tau * dot(x, ax) - tau * (dot(b, x) + half_trace);
-                        }
-                        let factor = share * tau;
-                        for (b, ax) in b.iter_mut().zip(ax) {
-                            *b -= factor * *ax;
-                        }
-                        if !O::QUADRATIC && P::LINEAR {
-                            *rest = dot(b, ax);
-                        }
-                    }
-                },
-            );
-        },
-    );
+                || run.tilt::<P, O, _>(half_trace, &DiagonalSpread::new(alpha, &mut [])),
+            ),
+            (Form::Full { .. }, Some(full)) => dispatch(
+                #[inline(always)]
+                || run.tilt::<P, O, _>(half_trace, &FullSpread::new(full.ax.slice(range), &mut [], stride)),
+            ),
+            (Form::Full { .. }, None) => unreachable!("made above"),
+        }
+    });
+}
+
+impl<T: Scalar> Run<'_, T> {
+    #[inline(always)]
+    fn tilt<P: Profile<T>, O: PairTerm, S: Spread<T>>(self, half_trace: T, spread: &S) {
+        let share = T::from_f64(O::TILT_SHARE);
+        let rows = self.x.chunks_exact(self.stride).zip(self.b.chunks_exact_mut(self.stride));
+        for (i, ((x, b), rest)) in rows.zip(self.rest).enumerate() {
+            let (x, b, tau) = (groups(x), groups_mut(b), self.tau[i]);
+            let factor = share * tau;
+            let [mut x_ax, mut b_x, mut b_ax] = [[T::ZERO; LANES]; 3];
+            for (k, (x, b)) in x.iter().zip(b).enumerate() {
+                let (ax, mut tilted) = (spread.of(i, k, x), *b);
+                if O::QUADRATIC {
+                    add_product(&mut x_ax, x, &ax);
+                    add_product(&mut b_x, &tilted, x);
+                }
+                for l in 0..LANES {
+                    tilted[l] -= factor * ax[l];
+                }
+                if !O::QUADRATIC && P::LINEAR {
+                    add_product(&mut b_ax, &tilted, &ax);
+                }
+                *b = tilted;
+            }
+            if O::QUADRATIC {
+                *rest = T::from_f64(1.5) * tau * tau * total(x_ax) - tau * (total(b_x) + half_trace);
+            } else if P::LINEAR {
+                *rest = total(b_ax);
+            }
+        }
+    }
+}
+
+/// A run of samples on the way back.
+struct BackRun<'a, T> {
+    x: &'a [T],
+    tau: &'a [T],
+    b: &'a [T],
+    rest_bar: &'a [T],
+    b_bar: &'a mut [T],
+    stride: usize,
 }
 
 /// Turns environment `e`'s rows of `work.b_bar` from ∂/∂b̃ into ∂/∂b, and adds to ∂/∂a.
@@ -86,78 +122,45 @@ pub(super) fn untilt<T: Scalar, P: Profile<T>, O: PairTerm>(
     adjoint: &mut DiffusionAdjoint<T>,
 ) {
     let (rows, stride, d) = (samples.rows(e), samples.x.stride(), samples.x.dim());
-    let share = T::from_f64(O::TILT_SHARE);
     let bounds = [rows.start, rows.end];
     let task_count = row_tasks(&bounds).count();
-    let mut alphas = vec![T::ZERO; task_count * stride];
-    let mut traces = vec![0.0f64; task_count];
-    {
-        let (mut nothing_ax, full) = match &mut work.full_tilt {
-            Some(FullTilt { ax, ax_bar }) => (Cutter::new(ax_bar.slice_mut(rows.clone())), Some(&*ax)),
-            None => (Cutter::new(&mut []), None),
+    let (mut alphas, mut traces) = (vec![T::ZERO; task_count * stride], vec![0.0f64; task_count]);
+    let (ax, ax_bar): (Option<&Rows<T>>, &mut [T]) = match &mut work.full_tilt {
+        Some(FullTilt { ax, ax_bar }) => (Some(ax), ax_bar.slice_mut(rows.clone())),
+        None => (None, &mut []),
+    };
+    let mut ax_bar_cut = Cutter::new(ax_bar);
+    let mut b_bar_cut = Cutter::new(work.b_bar.slice_mut(rows.clone()));
+    let (mut alphas_cut, mut traces_cut) = (Cutter::new(&mut alphas), Cutter::new(&mut traces));
+    let tasks: Vec<_> = row_tasks(&bounds)
+        .map(|(_, range)| {
+            let length = range.len() * stride;
+            let ax_bar = ax_bar_cut.take(if ax.is_some() { length } else { 0 });
+            (range, b_bar_cut.take(length), ax_bar, alphas_cut.take(stride), &mut traces_cut.take(1)[0])
+        })
+        .collect();
+    let (b, rest_bar) = (&work.b, &work.rest_bar);
+    tasks::run(tasks, rows.len() * d * 8, |(range, b_bar, ax_bar, alpha_bar, trace)| {
+        let run = BackRun {
+            x: samples.x.slice(range.clone()),
+            tau: &samples.tau[range.clone()],
+            b: b.slice(range.clone()),
+            rest_bar: &rest_bar[range.clone()],
+            b_bar,
+            stride,
         };
-        let mut b_bar_cut = Cutter::new(work.b_bar.slice_mut(rows.clone()));
-        let (mut alphas_cut, mut traces_cut) = (Cutter::new(&mut alphas), Cutter::new(&mut traces));
-        let tasks: Vec<_> = row_tasks(&bounds)
-            .map(|(_, range)| {
-                let length = range.len() * stride;
-                let ax_bar = nothing_ax.take(if full.is_some() { length } else { 0 });
-                let trace = &mut traces_cut.take(1)[0];
-                Task {
-                    range,
-                    b_bar: b_bar_cut.take(length),
-                    ax_bar,
-                    alpha_bar: alphas_cut.take(stride),
-                    trace,
-                }
-            })
-            .collect();
-        let (b, rest_bar) = (&work.b, &work.rest_bar);
-        tasks::run(tasks, rows.len() * d * 4, |task: Task<'_, T>| {
-            dispatch(
+        *trace = match (&diffusion.form, ax) {
+            (Form::Diagonal { alpha }, _) => dispatch(
                 #[inline(always)]
-                || {
-                    let mut product_row = vec![T::ZERO; stride];
-                    let mut bar_row = vec![T::ZERO; stride];
-                    for (local, (i, b_bar)) in task.range.zip(task.b_bar.chunks_exact_mut(stride)).enumerate()
-                    {
-                        let (x, b, tau, rest_bar) = (samples.x.row(i), b.row(i), samples.tau[i], rest_bar[i]);
-                        let ax: &[T] = match (&diffusion.form, full) {
-                            (Form::Diagonal { alpha }, _) => times(alpha, x, &mut product_row),
-                            (Form::Full { .. }, Some(ax)) => ax.row(i),
-                            (Form::Full { .. }, None) => unreachable!("`tilt` ran before"),
-                        };
-                        let ax_bar = &mut bar_row;
-                        if O::QUADRATIC {
-                            let along_x = T::from_f64(1.5) * tau * tau * rest_bar;
-                            for k in 0..stride {
-                                ax_bar[k] = along_x * x[k] - tau * share * b_bar[k];
-                                b_bar[k] -= tau * rest_bar * x[k];
-                            }
-                            *task.trace -= 0.5 * (tau * rest_bar).to_f64();
-                        } else {
-                            for k in 0..stride {
-                                if P::LINEAR {
-                                    b_bar[k] += rest_bar * ax[k];
-                                }
-                                ax_bar[k] = -tau * share * b_bar[k];
-                                if P::LINEAR {
-                                    ax_bar[k] += rest_bar * b[k];
-                                }
-                            }
-                        }
-                        if full.is_some() {
-                            task.ax_bar[local * stride..(local + 1) * stride].copy_from_slice(ax_bar);
-                        } else {
-                            for k in 0..stride {
-                                task.alpha_bar[k] += ax_bar[k] * x[k];
-                            }
-                        }
-                    }
-                },
-            );
-        });
-    }
+                || run.untilt::<P, O, _>(&mut DiagonalSpread::new(alpha, alpha_bar)),
+            ),
+            (Form::Full { .. }, Some(ax)) => dispatch(
+                #[inline(always)]
+                || run.untilt::<P, O, _>(&mut FullSpread::new(ax.slice(range), ax_bar, stride)),
+            ),
+            (Form::Full { .. }, None) => unreachable!("`tilt` ran before"),
+        };
+    });
     adjoint.trace += traces.iter().sum::<f64>();
     match (&mut adjoint.form, &work.full_tilt) {
         (Adjoint::Diagonal(bar), _) => {
@@ -165,41 +168,52 @@ pub(super) fn untilt<T: Scalar, P: Profile<T>, O: PairTerm>(
                 bar.iter_mut().zip(task).for_each(|(bar, share)| *bar += share.to_f64());
             }
         }
-        (Adjoint::Full(bar), Some(full)) => add_outer_product(bar.view_mut(), &full.ax_bar, &samples.x, rows),
+        (Adjoint::Full(bar), Some(full)) => {
+            add_outer_product(bar.view_mut(), &full.ax_bar, &samples.x, rows);
+        }
         (Adjoint::Full(_), None) => unreachable!("`tilt` ran before"),
     }
 }
 
-/// Rows of one task and what it adds up.
-struct Task<'a, T> {
-    range: std::ops::Range<usize>,
-    b_bar: &'a mut [T],
-    ax_bar: &'a mut [T],
-    alpha_bar: &'a mut [T],
-    trace: &'a mut f64,
-}
-
-/// a x of sample `i`.
-#[inline(always)]
-fn ax_row<'a, T: Scalar>(
-    diffusion: &Diffusion<T>,
-    full: Option<&'a FullTilt<T>>,
-    i: usize,
-    x: &[T],
-    space: &'a mut [T],
-) -> &'a [T] {
-    match (&diffusion.form, full) {
-        (Form::Diagonal { alpha }, _) => times(alpha, x, space),
-        (Form::Full { .. }, Some(full)) => full.ax.row(i),
-        (Form::Full { .. }, None) => unreachable!("the product was made above"),
+impl<T: Scalar> BackRun<'_, T> {
+    /// Returns the derivative with respect to tr a.
+    #[inline(always)]
+    fn untilt<P: Profile<T>, O: PairTerm, S: Spread<T>>(self, spread: &mut S) -> f64 {
+        let share = T::from_f64(O::TILT_SHARE);
+        let mut trace = 0.0;
+        let inputs = self.x.chunks_exact(self.stride).zip(self.b.chunks_exact(self.stride));
+        for (i, ((x, b), bar)) in inputs.zip(self.b_bar.chunks_exact_mut(self.stride)).enumerate() {
+            let (tau, rest_bar) = (self.tau[i], self.rest_bar[i]);
+            let factor = share * tau;
+            let (along_x, back_x) = (T::from_f64(1.5) * tau * tau * rest_bar, tau * rest_bar);
+            for (k, ((x, b), bar)) in groups(x).iter().zip(groups(b)).zip(groups_mut(bar)).enumerate() {
+                let mut b_bar = *bar;
+                let mut ax_bar = [T::ZERO; LANES];
+                if O::QUADRATIC {
+                    for l in 0..LANES {
+                        ax_bar[l] = along_x * x[l] - factor * b_bar[l];
+                        b_bar[l] -= back_x * x[l];
+                    }
+                } else if P::LINEAR {
+                    let ax = spread.of(i, k, x);
+                    for l in 0..LANES {
+                        b_bar[l] += rest_bar * ax[l];
+                        ax_bar[l] = rest_bar * b[l] - factor * b_bar[l];
+                    }
+                } else {
+                    for l in 0..LANES {
+                        ax_bar[l] = -factor * b_bar[l];
+                    }
+                }
+                if O::QUADRATIC || P::LINEAR {
+                    *bar = b_bar;
+                }
+                spread.take(i, k, x, &ax_bar);
+            }
+            if O::QUADRATIC {
+                trace -= 0.5 * back_x.to_f64();
+            }
+        }
+        trace
     }
-}
-
-/// α ∘ x.
-#[inline(always)]
-fn times<'a, T: Scalar>(alpha: &[T], x: &[T], space: &'a mut [T]) -> &'a [T] {
-    for (out, (alpha, x)) in space.iter_mut().zip(alpha.iter().zip(x)) {
-        *out = *alpha * *x;
-    }
-    space
 }

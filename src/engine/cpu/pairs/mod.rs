@@ -7,13 +7,14 @@ use super::diffusion::{Adjoint, Diffusion, DiffusionAdjoint, Form};
 use super::matmul::product;
 use super::rows::Rows;
 use super::simd::dispatch;
+use super::spread::{DiagonalSpread, FullSpread};
 use super::tasks::{self, Cutter};
 use super::{Samples, Work};
 use crate::kernel::Profile;
 use crate::objective::PairTerm;
 use crate::{Matrix, Scalar};
 use std::ops::Range;
-use visit::{DiagonalSpread, FullSpread, PAIRS, Run, Totals};
+use visit::{PAIRS, Run, Totals};
 
 /// Buffers of this stage that only a full diffusion needs.
 #[derive(Default)]

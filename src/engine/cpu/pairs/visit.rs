@@ -5,6 +5,7 @@
 
 use crate::Scalar;
 use crate::engine::cpu::simd::{Group, LANES, add_product, groups, groups_mut, total};
+use crate::engine::cpu::spread::Spread;
 use crate::kernel::Profile;
 use crate::objective::{Coefficients, Dots, PairTerm};
 
@@ -35,65 +36,6 @@ pub(super) struct Totals {
     pub term: f64,
     pub trace: f64,
     pub trace2: f64,
-}
-
-/// How z = a r comes about and where ∂/∂z goes. `p` is the pair, `k` the group of coordinates.
-pub(super) trait Spread<T> {
-    fn z(&self, p: usize, k: usize, r: &Group<T>) -> Group<T>;
-    fn take_z_bar(&mut self, p: usize, k: usize, r: &Group<T>, z_bar: &Group<T>);
-}
-
-/// z = α ∘ r; sums ∂/∂α.
-pub(super) struct DiagonalSpread<'a, T> {
-    alpha: &'a [Group<T>],
-    alpha_bar: &'a mut [Group<T>],
-}
-
-impl<'a, T: Scalar> DiagonalSpread<'a, T> {
-    pub fn new(alpha: &'a [T], alpha_bar: &'a mut [T]) -> Self {
-        DiagonalSpread { alpha: groups(alpha), alpha_bar: groups_mut(alpha_bar) }
-    }
-}
-
-impl<T: Scalar> Spread<T> for DiagonalSpread<'_, T> {
-    #[inline(always)]
-    fn z(&self, _: usize, k: usize, r: &Group<T>) -> Group<T> {
-        let mut z = *r;
-        for l in 0..LANES {
-            z[l] = z[l] * self.alpha[k][l];
-        }
-        z
-    }
-
-    #[inline(always)]
-    fn take_z_bar(&mut self, _: usize, k: usize, r: &Group<T>, z_bar: &Group<T>) {
-        add_product(&mut self.alpha_bar[k], r, z_bar);
-    }
-}
-
-/// z was computed for all pairs at once; stores ∂/∂z.
-pub(super) struct FullSpread<'a, T> {
-    z: &'a [Group<T>],
-    z_bar: &'a mut [Group<T>],
-    groups: usize,
-}
-
-impl<'a, T: Scalar> FullSpread<'a, T> {
-    pub fn new(z: &'a [T], z_bar: &'a mut [T], stride: usize) -> Self {
-        FullSpread { z: groups(z), z_bar: groups_mut(z_bar), groups: stride / LANES }
-    }
-}
-
-impl<T: Scalar> Spread<T> for FullSpread<'_, T> {
-    #[inline(always)]
-    fn z(&self, p: usize, k: usize, _: &Group<T>) -> Group<T> {
-        self.z[p * self.groups + k]
-    }
-
-    #[inline(always)]
-    fn take_z_bar(&mut self, p: usize, k: usize, _: &Group<T>, z_bar: &Group<T>) {
-        self.z_bar[p * self.groups + k] = *z_bar;
-    }
 }
 
 /// Lanes of the inner products of each pair, before they are summed.
@@ -180,7 +122,7 @@ impl<T: Scalar> Run<'_, T> {
                     r[l] = x[l] - y[l];
                     delta[l] = b[l] - b_other[l];
                 }
-                let z = spread.z(p, k, &r);
+                let z = spread.of(p, k, &r);
                 add_product(&mut rho, &r, &r);
                 add_product(&mut v, b, b_other);
                 add_product(&mut g, &delta, &z);
@@ -285,27 +227,29 @@ impl<T: Scalar> Run<'_, T> {
                 for l in 0..LANES {
                     r[l] = x[l] - y[l];
                 }
-                let z = spread.z(p, k, &r);
-                let mut z_bar = zero;
+                let z = spread.of(p, k, &r);
+                // Whole groups at a time: through the references the compiler would store number by number.
+                let (mut here, mut there, mut z_bar) = (zero, zero, zero);
                 for l in 0..LANES {
-                    bar[l] = c_b * b_other[l] + c_z * z[l];
-                    bar_other[l] = c_b * b[l] - c_z * z[l];
+                    here[l] = c_b * b_other[l] + c_z * z[l];
+                    there[l] = c_b * b[l] - c_z * z[l];
                     z_bar[l] = c_z * (b[l] - b_other[l]) + c_m * z[l];
                 }
                 if O::QUADRATIC {
                     for l in 0..LANES {
-                        bar[l] += c_r * r[l];
-                        bar_other[l] += c_r_other * r[l];
+                        here[l] += c_r * r[l];
+                        there[l] += c_r_other * r[l];
                         z_bar[l] += c_w * r[l];
                     }
                     if P::LINEAR {
                         for l in 0..LANES {
-                            bar[l] += c_y * y[l];
-                            bar_other[l] += c_x * x[l];
+                            here[l] += c_y * y[l];
+                            there[l] += c_x * x[l];
                         }
                     }
                 }
-                spread.take_z_bar(p, k, &r, &z_bar);
+                (*bar, *bar_other) = (here, there);
+                spread.take(p, k, &r, &z_bar);
             }
         }
     }
