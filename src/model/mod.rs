@@ -8,9 +8,13 @@
 //! | `log_noise` or `noise` | d or d × d | σ = diag(exp(log_noise)), or σ itself |
 //! | `shift`, `log_scale` | E × d | b_e = b + shift_e, σ_e = diag(exp(log_scale_e)) σ |
 
+mod constraint;
 mod file;
+mod penalty;
 #[cfg(test)]
 mod tests;
+
+pub use penalty::{Penalty, PenaltyKind};
 
 use crate::{Error, Matrix, Result, Scalar};
 use std::fmt;

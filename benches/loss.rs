@@ -1,0 +1,96 @@
+//! Value and gradient for objective × kernel × estimator over n and d, and the machine's matrix-multiply rate in
+//! the same run.
+//!
+//! Throughput is reported in "elements" that are floating-point operations: for the `linear` estimator those of the
+//! drift and its backward product (4 n d²), for `u` those of the tiles (6 n² d), so that rates can be read beside
+//! `matmul`, whose elements are operations too. What the pairs themselves cost is what is missing to that rate.
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use skds::Matrix;
+use skds::data::Dataset;
+use skds::engine::{Engine, LossSpec, cpu::CpuEngine};
+use skds::kernel::KernelKind;
+use skds::model::{Drift, Noise, Parameters};
+use skds::objective::{Estimator, Objective};
+use std::time::Duration;
+
+fn normal(rng: &mut ChaCha8Rng) -> f64 {
+    rand_distr::Distribution::sample(&rand_distr::StandardNormal, rng)
+}
+
+fn problem(n: usize, d: usize) -> (Dataset, Parameters<f32>) {
+    let mut rng = ChaCha8Rng::seed_from_u64(1);
+    let mut matrix =
+        |rows: usize, cols: usize, scale: f64| Matrix::from_fn(rows, cols, |_, _| scale * normal(&mut rng));
+    let data = Dataset::from_environments(vec![matrix(n, d, 1.0)]).expect("a valid dataset");
+    let weights = matrix(d, d, 1.0 / (d as f64).sqrt());
+    let parameters = Parameters {
+        drift: Drift::Linear { weights },
+        biases: matrix(1, d, 1.0).as_slice().to_vec(),
+        noise: Noise::Diagonal { log_noise: matrix(1, d, 0.3).as_slice().to_vec() },
+        shift: None,
+        log_scale: None,
+    };
+    (data, parameters.cast())
+}
+
+/// faer's product on all threads: what the machine can do.
+fn matmul(c: &mut Criterion) {
+    let mut group = c.benchmark_group("matmul");
+    for (m, k, n) in [(512, 200, 200), (512, 1000, 1000), (512, 2000, 2000), (2000, 2000, 2000)] {
+        let (lhs, rhs) = (Matrix::full(m, k, 1.5f32), Matrix::full(n, k, 0.5f32));
+        let mut dst = Matrix::full(m, n, 0.0f32);
+        group.throughput(Throughput::Elements((2 * m * k * n) as u64));
+        group.bench_function(BenchmarkId::from_parameter(format!("{m}x{k}x{n}")), |b| {
+            b.iter(|| {
+                faer::linalg::matmul::matmul(
+                    dst.view_mut(),
+                    faer::Accum::Replace,
+                    lhs.view(),
+                    rhs.view().transpose(),
+                    1.0f32,
+                    faer::Par::rayon(0),
+                );
+            });
+        });
+    }
+    group.finish();
+}
+
+fn losses(c: &mut Criterion) {
+    for (estimator, sizes) in [
+        (Estimator::Linear, &[(512, 20), (512, 200), (512, 1000), (512, 2000)][..]),
+        (Estimator::U, &[(1000, 20), (1000, 200), (4000, 20)]),
+    ] {
+        for objective in Objective::ALL {
+            for kind in KernelKind::ALL {
+                let mut group = c.benchmark_group(format!("{objective}/{kind}/{estimator}"));
+                for &(n, d) in sizes {
+                    let (data, parameters) = problem(n, d);
+                    let kernel = kind.with_bandwidth((d as f64).sqrt()).expect("a valid bandwidth");
+                    let spec = LossSpec { objective, kernel, estimator };
+                    let mut gradient = parameters.zeros_like();
+                    let mut loss = Engine::<f32>::load(&CpuEngine, &data, &spec).expect("the CPU engine loads");
+                    let flops = if estimator == Estimator::Linear { 4 * n * d * d } else { 6 * n * n * d };
+                    group.throughput(Throughput::Elements(flops as u64));
+                    group.bench_function(BenchmarkId::from_parameter(format!("n={n},d={d}")), |b| {
+                        b.iter(|| loss.evaluate(&parameters, Some(&mut gradient)).expect("finite"));
+                    });
+                }
+                group.finish();
+            }
+        }
+    }
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default()
+        .sample_size(20)
+        .warm_up_time(Duration::from_millis(300))
+        .measurement_time(Duration::from_secs(1));
+    targets = matmul, losses
+}
+criterion_main!(benches);
