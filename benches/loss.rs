@@ -72,7 +72,8 @@ fn losses(c: &mut Criterion) {
                     let kernel = kind.with_bandwidth((d as f64).sqrt()).expect("a valid bandwidth");
                     let spec = LossSpec { objective, kernel, estimator };
                     let mut gradient = parameters.zeros_like();
-                    let mut loss = Engine::<f32>::load(&CpuEngine, &data, &spec).expect("the CPU engine loads");
+                    let mut loss =
+                        Engine::<f32>::load(&CpuEngine, &data, &spec).expect("the CPU engine loads");
                     let flops = if estimator == Estimator::Linear { 4 * n * d * d } else { 6 * n * n * d };
                     group.throughput(Throughput::Elements(flops as u64));
                     group.bench_function(BenchmarkId::from_parameter(format!("n={n},d={d}")), |b| {

@@ -1,4 +1,46 @@
-//! Learn stationary diffusions from samples.
+//! Learn stationary diffusions `dX = b(X)dt + σ(X)dB` from samples.
+//!
+//! A stationary diffusion is a causal model that allows feedback: its stationary law is what we observe, and
+//! interventions change `b` and `σ`. This crate evaluates two losses that measure how far a diffusion is from having
+//! the samples' law as its stationary law, and their gradients: **KDS**, and the much cheaper Stein-type **SKDS** of
+//! Bleile, Lumpp and Drton, *Efficient Learning of Stationary Diffusions with Stein-type Discrepancies*.
+//!
+//! From top to bottom the modules are the way of the data: [`data`] → [`kernel`], [`objective`], [`model`] →
+//! [`engine`] → [`plot`], [`cli`].
+//!
+//! ```
+//! use skds::data::Dataset;
+//! use skds::engine::{Engine, LossSpec, cpu::CpuEngine};
+//! use skds::kernel::Kernel;
+//! use skds::model::{Drift, Noise, Parameters};
+//! use skds::objective::{Estimator, Objective};
+//! use skds::Matrix;
+//!
+//! // Four samples of two variables, one environment.
+//! let samples = Matrix::from_rows(4, 2, vec![0.1, -0.4, 0.9, 0.2, -0.7, 0.5, 0.3, -0.1]);
+//! let data = Dataset::from_environments(vec![samples])?;
+//!
+//! // dX = −X dt + dB
+//! let parameters = Parameters::<f64> {
+//!     drift: Drift::Linear { weights: Matrix::from_rows(2, 2, vec![-1.0, 0.0, 0.0, -1.0]) },
+//!     biases: vec![0.0; 2],
+//!     noise: Noise::Diagonal { log_noise: vec![0.0; 2] },
+//!     shift: None,
+//!     log_scale: None,
+//! };
+//!
+//! let spec = LossSpec {
+//!     objective: Objective::Skds,
+//!     kernel: Kernel::Rbf { bandwidth: 1.0 },
+//!     estimator: Estimator::V,
+//! };
+//! let mut loss = CpuEngine.load(&data, &spec)?;
+//! let mut gradient = parameters.zeros_like();
+//! let value = loss.evaluate(&parameters, Some(&mut gradient))?;
+//! assert!(value >= 0.0);
+//! assert_eq!(gradient.biases.len(), 2);
+//! # Ok::<(), skds::Error>(())
+//! ```
 
 pub mod cli;
 pub mod data;
@@ -9,6 +51,7 @@ mod matrix;
 pub mod model;
 pub mod objective;
 mod output;
+pub mod plot;
 mod scalar;
 
 pub use error::{Error, Result};

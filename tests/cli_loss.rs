@@ -87,7 +87,8 @@ fn losses_and_gradients_of_all_golden_cases() {
 #[test]
 fn the_report_says_what_was_computed() {
     let (data, params) = (golden(NAME, "npz"), golden(NAME, "params.safetensors"));
-    let report = json(&skds(&["loss", &data, "--params", &params, "--estimator", "u", "--repeat", "3", "--json"]));
+    let report =
+        json(&skds(&["loss", &data, "--params", &params, "--estimator", "u", "--repeat", "3", "--json"]));
     assert_eq!(report["objective"], "skds");
     assert_eq!(report["kernel"], "rbf");
     assert_eq!(report["estimator"], "u");
@@ -147,8 +148,19 @@ fn csv_folder() -> (tempfile::TempDir, String, String, String) {
 #[test]
 fn csv_data_gives_the_loss_of_the_same_npz_data() {
     let (_folder, data, targets, params) = csv_folder();
-    let args =
-        ["loss", &data, "--targets", &targets, "--params", &params, "--bandwidth", "1", "--precision", "f64", "--json"];
+    let args = [
+        "loss",
+        &data,
+        "--targets",
+        &targets,
+        "--params",
+        &params,
+        "--bandwidth",
+        "1",
+        "--precision",
+        "f64",
+        "--json",
+    ];
     let report = json(&skds(&args));
     let rows = |v: [f64; 4]| skds::Matrix::from_rows(2, 2, v.to_vec());
     let environments = vec![rows([1.0, 2.0, 0.0, 1.0]), rows([3.0, 1.0, 2.0, 2.0])];
@@ -197,10 +209,15 @@ fn bad_files_are_refused_and_nothing_is_written() {
     loss(&data, "nowhere.csv", &params, &["nowhere.csv"]);
     loss(&data, &targets, "nowhere.safetensors", &["nowhere.safetensors"]);
     loss(&file("ragged.csv", "a,b\n1,2\n3\n"), &targets, &params, &["line 3", "1", "2"]);
-    loss(&file("text.csv", "a,b\n1,2\n3,x\n"), &targets, &params, &["line 3", "'x'", "b"]);
+    loss(&file("text.csv", "a,b\n1,2\n3,x\n"), &targets, &params, &["line 3", "\"x\"", "b"]);
     loss(&file("nan.csv", "a,b\n1,2\nNaN,4\n"), &targets, &params, &["line 3", "a", "NaN"]);
     loss(&file("empty.csv", ""), &targets, &params, &["empty.csv"]);
-    loss(&file("short.csv", "a,b,env\n1,2,0\n1,2,0\n1,2,1\n"), &targets, &params, &["environment 1", "1", "2"]);
+    loss(
+        &file("short.csv", "a,b,env\n1,2,0\n1,2,0\n1,2,1\n"),
+        &targets,
+        &params,
+        &["environment 1", "1", "2"],
+    );
     loss(&file("env.csv", "a,b,env\n1,2,0\n1,2,0\n1,2,7\n"), &targets, &params, &["7"]);
     loss(&data, &file("wrong.csv", "a,c\n0,0\n0,1\n"), &params, &["c"]);
     loss(&data, &file("two.csv", "a,b\n0,0\n0,2\n"), &params, &["2", "0", "1"]);
@@ -212,7 +229,10 @@ fn bad_files_are_refused_and_nothing_is_written() {
     refused(&["loss", &file("data.txt", "a"), "--params", &params], &["data.txt", ".npz", ".csv"]);
     // A good input, but nowhere to write to.
     let nowhere = folder.path().join("no/such/folder/g.safetensors").display().to_string();
-    refused(&["loss", &data, "--targets", &targets, "--params", &params, "--grad", &nowhere], &["cannot write"]);
+    refused(
+        &["loss", &data, "--targets", &targets, "--params", &params, "--grad", &nowhere],
+        &["cannot write"],
+    );
 }
 
 #[test]
@@ -222,8 +242,16 @@ fn a_loss_that_overflows_is_an_error_with_exit_code_1() {
     huge.biases.fill(1e30);
     let params = folder.path().join("huge.safetensors");
     huge.write(&params).unwrap();
-    let output =
-        skds(&["loss", &data, "--targets", &targets, "--params", params.to_str().unwrap(), "--bandwidth", "1"]);
+    let output = skds(&[
+        "loss",
+        &data,
+        "--targets",
+        &targets,
+        "--params",
+        params.to_str().unwrap(),
+        "--bandwidth",
+        "1",
+    ]);
     assert_eq!(output.status.code(), Some(1));
     let sentence = String::from_utf8(output.stderr).unwrap();
     assert!(sentence.contains("environment 0") && sentence.contains("f32"), "{sentence}");

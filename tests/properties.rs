@@ -92,15 +92,15 @@ fn kds_vanishes_for_stationary_processes_and_skds_only_for_reversible_ones() {
     let mut rng = ChaCha8Rng::seed_from_u64(7);
     let x = Matrix::from_fn(3000, 2, |_, _| 0.5f64.sqrt() * normal(&mut rng));
     let data = Dataset::from_environments(vec![x]).unwrap();
-    let rotating = |c: f64| {
-        linear(Matrix::from_rows(2, 2, vec![-1.0, -c, c, -1.0]), vec![0.0; 2], vec![0.0; 2])
-    };
+    let rotating =
+        |c: f64| linear(Matrix::from_rows(2, 2, vec![-1.0, -c, c, -1.0]), vec![0.0; 2], vec![0.0; 2]);
     for kernel in [Kernel::Rbf { bandwidth: 1.0 }, Kernel::TiltedRbf { bandwidth: 1.0 }, Kernel::ImqPlus] {
         let loss = |objective, c| {
             value(&data, &LossSpec { objective, kernel, estimator: Estimator::U }, &rotating(c))
         };
         // Two percent of what the wrong process gives: noise of a degenerate U-statistic falls as 1/n.
-        let wrong_law = linear(Matrix::from_rows(2, 2, vec![-2.0, 0.0, 0.0, -2.0]), vec![0.0; 2], vec![0.0; 2]);
+        let wrong_law =
+            linear(Matrix::from_rows(2, 2, vec![-2.0, 0.0, 0.0, -2.0]), vec![0.0; 2], vec![0.0; 2]);
         let spec = |objective| LossSpec { objective, kernel, estimator: Estimator::U };
         let kds_scale = value(&data, &spec(Objective::Kds), &wrong_law);
         let skds_scale = value(&data, &spec(Objective::Skds), &wrong_law);

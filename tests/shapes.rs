@@ -26,7 +26,9 @@ fn compare_precisions(data: &Dataset, spec: &LossSpec, activation: Option<Activa
 
 #[test]
 fn edge_shapes_work_in_both_precisions() {
-    for (sizes, d) in [(vec![2], 1), (vec![3], 1), (vec![2, 2], 2), (vec![5, 2, 3], 1), (vec![2], 9), (vec![65], 7)] {
+    for (sizes, d) in
+        [(vec![2], 1), (vec![3], 1), (vec![2, 2], 2), (vec![5, 2, 3], 1), (vec![2], 9), (vec![65], 7)]
+    {
         let data = random_data(10, &sizes, d);
         for (_, activation, full) in SHAPES {
             for spec in all_specs(1.5) {

@@ -38,7 +38,11 @@ impl<T: Scalar> Parameters<T> {
             }
         }
         for table in [&mut self.shift, &mut self.log_scale].into_iter().flatten() {
-            assert_eq!((table.rows(), table.cols()), (targets.rows(), targets.cols()), "one target per entry");
+            assert_eq!(
+                (table.rows(), table.cols()),
+                (targets.rows(), targets.cols()),
+                "one target per entry"
+            );
             for (value, target) in table.as_mut_slice().iter_mut().zip(targets.as_slice()) {
                 if !target {
                     *value = T::ZERO;

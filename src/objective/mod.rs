@@ -177,3 +177,91 @@ impl FromStr for Objective {
             .ok_or_else(|| Error::invalid(format!("unknown objective '{name}', expected skds or kds")))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::{ImqPlus, Rbf};
+
+    /// L u = S[∇u]: in one dimension KDS with a radial kernel φ is SKDS with the kernel ψ = ∂ₓ∂ᵧφ, that is
+    /// ψ(ρ) = −φ' − 2ρ φ''. Checked pair by pair, exactly, without engines or samples.
+    fn check_generator_is_stein_operator_of_gradient<P: Profile<f64>>(profile: P) {
+        for (b, b_other, r, a) in [(0.3, -1.2, 0.7, 0.5), (2.0, 1.0, -1.5, 1.3), (-0.4, 0.9, 0.0, 2.0)] {
+            let rho = 0.5 * r * r;
+            let phi = profile.derivatives(rho);
+            let psi = [
+                -phi[1] - 2.0 * rho * phi[2],
+                -3.0 * phi[2] - 2.0 * rho * phi[3],
+                -5.0 * phi[3] - 2.0 * rho * phi[4],
+                f64::NAN,
+                f64::NAN,
+            ];
+            let dots = Dots {
+                v: b * b_other,
+                g: (b - b_other) * a * r,
+                m: a * r * a * r,
+                pi: b * r,
+                pi_other: b_other * r,
+                w: a * r * r,
+                trace: a,
+                trace2: a * a,
+                ..Dots::default()
+            };
+            // Rbf has neither tilt nor linear part, so both terms are the radial ones whatever `phi` is.
+            let kds = Kds::term::<f64, Rbf<f64>>(&phi, &dots);
+            let skds = Skds::term::<f64, Rbf<f64>>(&psi, &dots);
+            assert!((kds - skds).abs() < 1e-12 * (1.0 + kds.abs()), "{kds} {skds}");
+        }
+    }
+
+    #[test]
+    fn the_generator_is_the_stein_operator_of_the_gradient() {
+        check_generator_is_stein_operator_of_gradient(Rbf::new(0.8));
+        check_generator_is_stein_operator_of_gradient(ImqPlus);
+    }
+
+    #[test]
+    fn terms_do_not_change_when_the_points_are_exchanged() {
+        let phi = Profile::<f64>::derivatives(&ImqPlus, 0.4);
+        let here = Dots {
+            v: 0.3,
+            g: -0.8,
+            m: 1.1,
+            pi: 0.4,
+            pi_other: -0.9,
+            w: 0.6,
+            inner: 1.7,
+            b_y: 0.2,
+            b_x: -0.5,
+            rest: 0.35,
+            rest_other: -0.15,
+            trace: 1.9,
+            trace2: 1.4,
+        };
+        // r and z change sign, so g and w do not; π and π' trade places and sign.
+        let there = Dots {
+            pi: -here.pi_other,
+            pi_other: -here.pi,
+            b_y: here.b_x,
+            b_x: here.b_y,
+            rest: here.rest_other,
+            rest_other: here.rest,
+            ..here
+        };
+        let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-14, "{a} {b}");
+        close(Skds::term::<f64, ImqPlus>(&phi, &here), Skds::term::<f64, ImqPlus>(&phi, &there));
+        close(Kds::term::<f64, ImqPlus>(&phi, &here), Kds::term::<f64, ImqPlus>(&phi, &there));
+    }
+
+    #[test]
+    fn names_parse_and_unknown_ones_list_the_known() {
+        for objective in Objective::ALL {
+            assert_eq!(objective.name().parse::<Objective>().unwrap(), objective);
+        }
+        for estimator in Estimator::ALL {
+            assert_eq!(estimator.name().parse::<Estimator>().unwrap(), estimator);
+        }
+        assert!("ksd".parse::<Objective>().unwrap_err().to_string().contains("skds or kds"));
+        assert!("w".parse::<Estimator>().unwrap_err().to_string().contains("linear, u or v"));
+    }
+}

@@ -40,20 +40,17 @@ pub(super) fn product<T: Scalar>(dst: MatMut<'_, T>, lhs: MatRef<'_, T>, rhs: Ma
     if flops < SPLIT_FLOPS {
         return product_sequential(dst, Accum::Replace, lhs, rhs);
     }
-    let col_parts = match n.div_ceil(BLOCK_COLS) {
-        1 => 1,
-        parts => parts.next_multiple_of(2),
-    };
+    let columns = col_cuts(n);
     let mut row_parts = m.div_ceil(BLOCK_ROWS[0]);
-    while row_parts * col_parts < BLOCKS && m / row_parts > BLOCK_ROWS[1] {
+    while row_parts * columns.len() < BLOCKS && m / row_parts > BLOCK_ROWS[1] {
         row_parts *= 2;
     }
-    let mut blocks = Vec::with_capacity(row_parts * col_parts);
+    let mut blocks = Vec::with_capacity(row_parts * columns.len());
     let mut below = dst;
     for (i, rows) in cuts(m, row_parts) {
         let (mut right, rest) = below.split_at_row_mut(rows);
         below = rest;
-        for (j, cols) in cuts(n, col_parts) {
+        for &(j, cols) in &columns {
             let (block, rest) = right.split_at_col_mut(cols);
             right = rest;
             blocks.push((block, i, j));
@@ -119,6 +116,15 @@ fn transpose<T: Scalar>(source: SampleRows<'_, T>, transposed: &mut [T]) {
             },
         );
     });
+}
+
+/// Blocks of exactly [`BLOCK_COLS`], which is whole micro-kernels, and a last smaller one; where that would leave
+/// too few, nearly equal ones.
+fn col_cuts(n: usize) -> Vec<(usize, usize)> {
+    if n < 4 * BLOCK_COLS {
+        return cuts(n, n.div_ceil(BLOCK_COLS)).collect();
+    }
+    (0..n).step_by(BLOCK_COLS).map(|start| (start, BLOCK_COLS.min(n - start))).collect()
 }
 
 /// Offsets and lengths of `parts` nearly equal pieces of `length`, cut at multiples of [`GRAIN`].

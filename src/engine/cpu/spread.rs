@@ -27,9 +27,9 @@ impl<'a, T: Scalar> DiagonalSpread<'a, T> {
 impl<T: Scalar> Spread<T> for DiagonalSpread<'_, T> {
     #[inline(always)]
     fn of(&self, _: usize, k: usize, v: &Group<T>) -> Group<T> {
-        let mut product = *v;
+        let mut product = [T::ZERO; LANES];
         for l in 0..LANES {
-            product[l] = product[l] * self.alpha[k][l];
+            product[l] = v[l] * self.alpha[k][l];
         }
         product
     }

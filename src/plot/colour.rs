@@ -1,0 +1,88 @@
+//! Colours that keep their order in grey and for colour-blind readers.
+
+/// A colour for lines and dots, from the palette of Okabe and Ito: any two can be told apart by readers with
+/// each common form of colour blindness.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Colour {
+    /// For the reference that others are compared with.
+    Black,
+    /// Blue.
+    Blue,
+    /// A red towards orange.
+    Red,
+    /// A green towards blue.
+    Green,
+    /// A pink towards purple.
+    Purple,
+    /// Orange.
+    Orange,
+}
+
+impl Colour {
+    /// Every colour, in the order in which a series of curves should use them.
+    pub const ALL: [Colour; 6] =
+        [Colour::Black, Colour::Blue, Colour::Red, Colour::Green, Colour::Purple, Colour::Orange];
+
+    pub(super) fn rgb(self) -> [u8; 3] {
+        match self {
+            Colour::Black => [26, 26, 26],
+            Colour::Blue => [0, 114, 178],
+            Colour::Red => [213, 94, 0],
+            Colour::Green => [0, 158, 115],
+            Colour::Purple => [204, 121, 167],
+            Colour::Orange => [230, 159, 0],
+        }
+    }
+}
+
+/// The colour of `t` in [0, 1]: light yellow for 0, through green, to dark blue for 1.
+///
+/// A straight path in lightness, hue and chroma of the OKLab space, whose lightness is even to the eye: equal
+/// steps of `t` look like equal steps, and the order survives a grey print.
+pub(super) fn ramp(t: f64) -> [u8; 3] {
+    let t = t.clamp(0.0, 1.0);
+    let lightness = 0.97 - 0.62 * t;
+    let hue = (105.0 + 165.0 * t).to_radians();
+    // As much chroma as a screen can show all along the way.
+    let chroma = 0.05 + 0.02 * (std::f64::consts::PI * t).sin() + 0.04 * t;
+    from_oklab(lightness, chroma * hue.cos(), chroma * hue.sin())
+}
+
+/// OKLab to sRGB (Ottosson 2020), cut to what a screen can show.
+fn from_oklab(lightness: f64, a: f64, b: f64) -> [u8; 3] {
+    let l = (lightness + 0.396_337_777_4 * a + 0.215_803_757_3 * b).powi(3);
+    let m = (lightness - 0.105_561_345_8 * a - 0.063_854_172_8 * b).powi(3);
+    let s = (lightness - 0.089_484_177_5 * a - 1.291_485_548_0 * b).powi(3);
+    let linear = [
+        4.076_741_662_1 * l - 3.307_711_591_3 * m + 0.230_969_929_2 * s,
+        -1.268_438_004_6 * l + 2.609_757_401_1 * m - 0.341_319_396_5 * s,
+        -0.004_196_086_3 * l - 0.703_418_614_7 * m + 1.707_614_701_0 * s,
+    ];
+    linear.map(|v| {
+        let v = v.clamp(0.0, 1.0);
+        let encoded = if v <= 0.003_130_8 { 12.92 * v } else { 1.055 * v.powf(1.0 / 2.4) - 0.055 };
+        (255.0 * encoded).round() as u8
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn oklab_of_greys_is_grey() {
+        assert_eq!(from_oklab(1.0, 0.0, 0.0), [255; 3]);
+        assert_eq!(from_oklab(0.0, 0.0, 0.0), [0; 3]);
+    }
+
+    #[test]
+    fn ramp_darkens_evenly() {
+        // Luminance as a grey print shows it, by the weights of Rec. 709 on encoded values.
+        let grey = |t| {
+            let [r, g, b] = ramp(t).map(f64::from);
+            0.2126 * r + 0.7152 * g + 0.0722 * b
+        };
+        let steps: Vec<f64> = (0..20).map(|i| grey(i as f64 / 20.0) - grey((i + 1) as f64 / 20.0)).collect();
+        assert!(steps.iter().all(|s| (6.0..12.5).contains(s)), "{steps:?}");
+    }
+}

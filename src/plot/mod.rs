@@ -1,0 +1,187 @@
+//! Pictures: panels side by side in one SVG file.
+//!
+//! Everything the crate draws goes through [`write_svg`], so that all pictures share fonts, colours and layout.
+//! The same panels give the same bytes each time: text is left to the viewer's sans-serif font, and nothing
+//! depends on what is installed.
+//!
+//! ```
+//! use skds::plot::{Colour, Line, Panel, write_svg};
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let path = folder.path().join("square.svg");
+//! let points = (0..=20).map(|i| 0.1 * f64::from(i)).map(|x| (x, x * x)).collect();
+//! let panel = Panel::Lines {
+//!     title: "a parabola".into(),
+//!     x_label: "x".into(),
+//!     y_label: "x²".into(),
+//!     lines: vec![Line { label: "x²".into(), colour: Colour::Blue, points }],
+//!     points: vec![],
+//!     verticals: vec![1.0],
+//!     horizontals: vec![],
+//! };
+//! write_svg(&path, "An example", &[panel])?;
+//! # Ok::<(), skds::Error>(())
+//! ```
+
+mod axes;
+mod canvas;
+mod colour;
+mod contour;
+mod draw;
+#[cfg(test)]
+mod tests;
+
+pub use colour::Colour;
+
+use crate::{Error, Matrix, Result, output};
+use std::io::Write;
+use std::path::Path;
+
+/// A curve through points, broken where a coordinate is not finite.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Line {
+    /// The name in the legend; empty for none.
+    pub label: String,
+    /// The colour of the curve.
+    pub colour: Colour,
+    /// The points in drawing order.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// A marked place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point {
+    /// The name in the legend; empty for none.
+    pub label: String,
+    /// The colour of the dot.
+    pub colour: Colour,
+    /// Where it is; must be finite.
+    pub at: (f64, f64),
+}
+
+/// One coordinate system of a picture.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Panel {
+    /// Curves. The axes show everything in the panel that is finite.
+    Lines {
+        /// Above the frame.
+        title: String,
+        /// Below the horizontal axis.
+        x_label: String,
+        /// Beside the vertical axis.
+        y_label: String,
+        /// The curves; later ones lie on top.
+        lines: Vec<Line>,
+        /// Dots on top of the curves.
+        points: Vec<Point>,
+        /// Dashed guides at these x.
+        verticals: Vec<f64>,
+        /// Dashed guides at these y.
+        horizontals: Vec<f64>,
+    },
+    /// A function of two variables, in bands of colour from light (low) to dark (high).
+    Contour {
+        /// Above the frame.
+        title: String,
+        /// Below the horizontal axis.
+        x_label: String,
+        /// Beside the vertical axis.
+        y_label: String,
+        /// Where the columns of `values` are, ascending.
+        x: Vec<f64>,
+        /// Where the rows of `values` are, ascending.
+        y: Vec<f64>,
+        /// Row i, column j is the value at (x_j, y_i). Places that are not finite stay white.
+        values: Matrix<f64>,
+        /// The values at which one band ends and the next begins, ascending; each gets a line.
+        levels: Vec<f64>,
+        /// Dots on top; they must lie within the grid.
+        points: Vec<Point>,
+    },
+}
+
+/// Draws the panels side by side under one title and creates or replaces `path` with the picture.
+///
+/// A picture that cannot be drawn (no panels, a grid that does not fit its axes, nothing finite to show) is an
+/// [`Error::Invalid`], and an earlier file of that name is left as it was.
+pub fn write_svg(path: &Path, title: &str, panels: &[Panel]) -> Result<()> {
+    let text = render(title, panels)?;
+    output::write_atomically(path, |writer| writer.write_all(text.as_bytes()))
+}
+
+/// The picture as text.
+fn render(title: &str, panels: &[Panel]) -> Result<String> {
+    if panels.is_empty() {
+        return Err(Error::invalid("the picture has no panels, expected at least one"));
+    }
+    for panel in panels {
+        panel.check().map_err(|problem| Error::invalid(format!("panel '{}' {problem}", panel.title())))?;
+    }
+    draw::picture(title, panels)
+}
+
+impl Panel {
+    fn title(&self) -> &str {
+        match self {
+            Panel::Lines { title, .. } | Panel::Contour { title, .. } => title,
+        }
+    }
+
+    /// The names of the two axes.
+    fn labels(&self) -> (&str, &str) {
+        match self {
+            Panel::Lines { x_label, y_label, .. } | Panel::Contour { x_label, y_label, .. } => {
+                (x_label, y_label)
+            }
+        }
+    }
+
+    fn points(&self) -> &[Point] {
+        match self {
+            Panel::Lines { points, .. } | Panel::Contour { points, .. } => points,
+        }
+    }
+
+    /// What is wrong with the panel, to follow its name.
+    fn check(&self) -> std::result::Result<(), String> {
+        for point in self.points() {
+            if !(point.at.0.is_finite() && point.at.1.is_finite()) {
+                return Err(format!("has a point at {:?}, expected finite coordinates", point.at));
+            }
+        }
+        match self {
+            Panel::Lines { verticals, horizontals, .. } => {
+                match verticals.iter().chain(horizontals).find(|v| !v.is_finite()) {
+                    Some(guide) => Err(format!("has a guide at {guide}, expected a finite number")),
+                    None => Ok(()),
+                }
+            }
+            Panel::Contour { x, y, values, levels, points, .. } => {
+                for (name, axis, least) in [("x", x, 2), ("y", y, 2), ("levels", levels, 1)] {
+                    if axis.len() < least {
+                        return Err(format!(
+                            "has {} values in `{name}`, expected at least {least}",
+                            axis.len()
+                        ));
+                    }
+                    if !(axis.iter().all(|v| v.is_finite()) && axis.windows(2).all(|w| w[0] < w[1])) {
+                        return Err(format!("has `{name}` out of order, expected finite ascending numbers"));
+                    }
+                }
+                let (found, expected) = ([values.rows(), values.cols()], [y.len(), x.len()]);
+                if found != expected {
+                    return Err(format!(
+                        "has values of shape {found:?}, expected {expected:?} like its axes"
+                    ));
+                }
+                if !values.as_slice().iter().any(|v| v.is_finite()) {
+                    return Err("has no finite values, expected at least one".into());
+                }
+                let inside = |axis: &[f64], v: f64| axis[0] <= v && v <= axis[axis.len() - 1];
+                match points.iter().find(|p| !(inside(x, p.at.0) && inside(y, p.at.1))) {
+                    Some(point) => Err(format!("has a point at {:?} outside of its grid", point.at)),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+}

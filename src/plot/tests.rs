@@ -1,0 +1,170 @@
+use super::contour::{Grid, Vertex, level_lines, polygon};
+use super::*;
+
+fn lines(points: Vec<(f64, f64)>) -> Panel {
+    Panel::Lines {
+        title: "loss over steps".into(),
+        x_label: "step".into(),
+        y_label: "loss & more".into(),
+        lines: vec![Line { label: "train < test".into(), colour: Colour::Blue, points }],
+        points: vec![Point { label: "best".into(), colour: Colour::Red, at: (1.0, 0.5) }],
+        verticals: vec![1.0],
+        horizontals: vec![],
+    }
+}
+
+fn contour(x: usize, y: usize, values: Matrix<f64>) -> Panel {
+    Panel::Contour {
+        title: "a bowl".into(),
+        x_label: "α".into(),
+        y_label: "σ".into(),
+        x: (0..x).map(|i| i as f64).collect(),
+        y: (0..y).map(|i| i as f64).collect(),
+        values,
+        levels: vec![1.0, 2.5],
+        points: vec![Point { label: "truth".into(), colour: Colour::Black, at: (1.0, 1.0) }],
+    }
+}
+
+fn bowl(rows: usize, cols: usize) -> Matrix<f64> {
+    Matrix::from_fn(rows, cols, |i, j| (i as f64 - 1.0).powi(2) + (j as f64 - 1.0).powi(2))
+}
+
+fn problem(panels: &[Panel]) -> String {
+    render("", panels).unwrap_err().to_string()
+}
+
+#[test]
+fn svg_holds_every_label_escaped_and_is_the_same_each_time() {
+    let panels = [lines(vec![(0.0, 1.0), (1.0, 0.5), (2.0, 0.25)]), contour(4, 3, bowl(3, 4))];
+    let text = render("The title", &panels).unwrap();
+    for label in
+        ["The title", "loss over steps", "step", "loss &amp; more", "train &lt; test", "best", "a bowl"]
+    {
+        assert!(text.contains(&format!("\n{label}\n</text>")), "{label} in {text}");
+    }
+    for label in ["α", "σ", "truth", "2.5"] {
+        assert!(text.contains(&format!("\n{label}\n")), "{label}");
+    }
+    assert!(text.starts_with("<svg ") && text.ends_with("</svg>\n"), "{text}");
+    assert_eq!(text.matches("<svg").count(), 1);
+    assert_eq!(text, render("The title", &panels).unwrap());
+}
+
+#[test]
+fn write_replaces_the_file_and_a_refused_picture_leaves_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("picture.svg");
+    write_svg(&path, "", &[contour(4, 3, bowl(3, 4))]).unwrap();
+    let before = std::fs::read_to_string(&path).unwrap();
+    assert!(write_svg(&path, "", &[]).is_err());
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), before);
+    let error = write_svg(&folder.path().join("absent/picture.svg"), "", &[contour(4, 3, bowl(3, 4))]);
+    assert!(error.unwrap_err().to_string().starts_with("cannot write "));
+}
+
+#[test]
+fn what_cannot_be_drawn_is_refused_in_a_sentence() {
+    assert_eq!(problem(&[]), "the picture has no panels, expected at least one");
+    assert_eq!(
+        problem(&[contour(4, 3, bowl(4, 3))]),
+        "panel 'a bowl' has values of shape [4, 3], expected [3, 4] like its axes"
+    );
+    assert!(problem(&[contour(1, 3, bowl(3, 1))]).contains("1 values in `x`, expected at least 2"));
+    assert!(problem(&[contour(4, 3, Matrix::full(3, 4, f64::NAN))]).contains("no finite values"));
+    let mut outside = contour(4, 3, bowl(3, 4));
+    let Panel::Contour { points, .. } = &mut outside else { unreachable!() };
+    points[0].at.0 = 7.0;
+    assert!(problem(std::slice::from_ref(&outside)).contains("(7.0, 1.0) outside of its grid"));
+    let Panel::Contour { levels, .. } = &mut outside else { unreachable!() };
+    levels.reverse();
+    assert!(problem(&[outside]).contains("`levels` out of order"));
+
+    let mut empty = lines(vec![(f64::NAN, 1.0)]);
+    let Panel::Lines { points, .. } = &mut empty else { unreachable!() };
+    points.clear();
+    assert!(problem(std::slice::from_ref(&empty)).contains("has no finite point"));
+    let Panel::Lines { verticals, .. } = &mut empty else { unreachable!() };
+    verticals[0] = f64::NAN;
+    assert!(problem(&[empty]).contains("guide at NaN"));
+    assert!(problem(&[lines(vec![(0.0, -f64::MAX), (1.0, f64::MAX)])]).contains("more than a number"));
+}
+
+#[test]
+fn values_that_are_not_finite_leave_gaps() {
+    let points = vec![(0.0, 1.0), (1.0, f64::NAN), (2.0, 0.5), (3.0, 0.25), (f64::INFINITY, 0.0), (4.0, 0.0)];
+    let text = render("", &[lines(points)]).unwrap();
+    assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
+    let mut values = bowl(3, 4);
+    values[(0, 0)] = f64::NAN;
+    values[(2, 3)] = f64::INFINITY;
+    render("", &[contour(4, 3, values)]).unwrap();
+    // Labels are anybody's: none may break the file.
+    let mut panel = lines(vec![(0.0, 1.0), (1.0, 1.0)]);
+    let Panel::Lines { title, .. } = &mut panel else { unreachable!() };
+    *title = "bell\u{7} and\nnewline".into();
+    assert!(render("", &[panel]).unwrap().contains("bell  and newline"));
+}
+
+/// The area inside all loops by the shoelace formula, and its sign the side the region is on.
+fn area(ring: &[(f64, f64)]) -> f64 {
+    let next = ring.iter().cycle().skip(1);
+    0.5 * ring.iter().zip(next).map(|(p, q)| p.0 * q.1 - q.0 * p.1).sum::<f64>()
+}
+
+fn field(f: impl Fn(f64, f64) -> f64) -> (Vec<f64>, Matrix<f64>) {
+    let axis: Vec<f64> = (0..=80).map(|i| -2.0 + 0.05 * f64::from(i)).collect();
+    let values = Matrix::from_fn(axis.len(), axis.len(), |i, j| f(axis[j], axis[i]));
+    (axis, values)
+}
+
+#[test]
+fn the_outline_of_a_disc_is_a_circle() {
+    let (axis, values) = field(|x, y| -(x * x + y * y));
+    let outline = Grid { x: &axis, y: &axis, values: &values }.outline(-1.5 * 1.5);
+    assert_eq!(outline.len(), 1);
+    for Vertex { at: (x, y), crossing } in &outline[0] {
+        assert!(*crossing && (x.hypot(*y) - 1.5).abs() < 1e-3, "{x} {y}");
+    }
+    assert!((area(&polygon(&outline)) - std::f64::consts::PI * 2.25).abs() < 0.01);
+    let lines = level_lines(&outline);
+    assert_eq!(lines.len(), 1);
+    assert_eq!(lines[0].first(), lines[0].last());
+}
+
+#[test]
+fn holes_and_borders_are_cut_out() {
+    // Outside of a circle: the square with a hole, and only the hole's rim is a line.
+    let (axis, values) = field(|x, y| x * x + y * y);
+    let grid = Grid { x: &axis, y: &axis, values: &values };
+    let outline = grid.outline(1.0);
+    assert_eq!(outline.len(), 2);
+    assert!((area(&polygon(&outline)) - (16.0 - std::f64::consts::PI)).abs() < 0.01);
+    assert_eq!(level_lines(&outline).len(), 1);
+    // Beyond radius 2 are the four corners, each with one arc.
+    let arcs = level_lines(&grid.outline(5.0));
+    assert_eq!(arcs.len(), 4);
+    assert!(arcs.iter().flatten().all(|(x, y)| (x.hypot(*y) - 5f64.sqrt()).abs() < 1e-3));
+    assert!(grid.outline(9.0).is_empty());
+    assert!((area(&polygon(&grid.outline(f64::MIN))) - 16.0).abs() < 1e-9);
+}
+
+#[test]
+fn a_saddle_is_joined_or_parted_by_its_mean() {
+    let axis = [0.0, 1.0];
+    for (high, regions) in [(3.0, 1), (1.5, 2)] {
+        let values = Matrix::from_rows(2, 2, vec![high, 0.0, 0.0, high]);
+        let outline = Grid { x: &axis, y: &axis, values: &values }.outline(1.0);
+        assert_eq!(outline.len(), regions, "{high}");
+    }
+}
+
+#[test]
+fn a_missing_point_is_left_out_of_the_region() {
+    let axis = [0.0, 1.0, 2.0];
+    let mut values = Matrix::full(3, 3, 1.0);
+    values[(0, 0)] = f64::NAN;
+    let outline = Grid { x: &axis, y: &axis, values: &values }.outline(0.0);
+    assert_eq!(area(&polygon(&outline)), 3.5);
+    assert!(level_lines(&outline).is_empty());
+}
