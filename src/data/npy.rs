@@ -1,9 +1,8 @@
 //! One `.npy` array inside an archive: its header, and its entries one at a time.
 //!
-//! The header is read here rather than by npyz because that multiplies the declared shape without checking for
-//! overflow and parses nested brackets recursively, so a hostile header could end the program.
+//! A header is a few bytes of text that may come from anywhere: it is read here, with every length checked before
+//! it is multiplied or allocated.
 
-use npyz::{Endianness, TypeChar, TypeStr};
 use std::io::Read;
 
 /// Headers name one type and a few lengths; numpy itself refuses more than 10 000 characters.
@@ -17,17 +16,58 @@ pub(super) struct Header {
     /// The type as the file spells it, such as `<f8`.
     pub(super) descr: String,
     /// `None` for structured types and anything else numpy's simple type strings cannot say.
-    dtype: Option<TypeStr>,
+    dtype: Option<Dtype>,
     pub(super) fortran: bool,
     pub(super) shape: Vec<usize>,
     /// The bytes before the entries.
     length: u64,
 }
 
+/// What a simple type string such as `<f8` says.
+#[derive(Clone, Copy, Debug)]
+struct Dtype {
+    big_endian: bool,
+    kind: Kind,
+    /// Bytes of a number or byte string, characters of a Unicode string.
+    size: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Bool,
+    Int,
+    Uint,
+    Float,
+    Bytes,
+    Unicode,
+}
+
+impl Dtype {
+    /// `None` for anything but the byte order, one letter and a size.
+    fn parse(descr: &str) -> Option<Dtype> {
+        let mut letters = descr.chars();
+        let big_endian = match letters.next()? {
+            '<' | '|' | '=' => false,
+            '>' => true,
+            _ => return None,
+        };
+        let kind = match letters.next()? {
+            'b' => Kind::Bool,
+            'i' => Kind::Int,
+            'u' => Kind::Uint,
+            'f' => Kind::Float,
+            'S' | 'a' => Kind::Bytes,
+            'U' => Kind::Unicode,
+            _ => return None,
+        };
+        Some(Dtype { big_endian, kind, size: letters.as_str().parse().ok()? })
+    }
+}
+
 /// How the bytes of one number are to be read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Number {
-    kind: TypeChar,
+    kind: Kind,
     size: usize,
     big_endian: bool,
 }
@@ -86,31 +126,25 @@ impl Header {
 
     /// The type as a number, unless it is not one.
     pub(super) fn number(&self) -> Option<Number> {
-        let dtype = self.dtype.as_ref()?;
-        let (kind, size) = (dtype.type_char(), dtype.size_field());
+        let Dtype { big_endian, kind, size } = self.dtype?;
         let known = match kind {
-            TypeChar::Bool => size == 1,
-            TypeChar::Int | TypeChar::Uint => matches!(size, 1 | 2 | 4 | 8),
-            TypeChar::Float => matches!(size, 4 | 8),
-            _ => false,
+            Kind::Bool => size == 1,
+            Kind::Int | Kind::Uint => matches!(size, 1 | 2 | 4 | 8),
+            Kind::Float => matches!(size, 4 | 8),
+            Kind::Bytes | Kind::Unicode => false,
         };
-        known.then_some(Number {
-            kind,
-            size: size as usize,
-            big_endian: dtype.endianness() == Endianness::Big,
-        })
+        known.then_some(Number { kind, size: size as usize, big_endian })
     }
 
     /// The type as strings, unless it is something else.
     pub(super) fn text(&self) -> Option<Text> {
-        let dtype = self.dtype.as_ref()?;
-        let wide = match dtype.type_char() {
-            TypeChar::UnicodeStr => true,
-            TypeChar::ByteStr => false,
+        let Dtype { big_endian, kind, size } = self.dtype?;
+        let wide = match kind {
+            Kind::Unicode => true,
+            Kind::Bytes => false,
             _ => return None,
         };
-        let size = dtype.size_field().checked_mul(if wide { 4 } else { 1 })?;
-        Some(Text { size, wide, big_endian: dtype.endianness() == Endianness::Big })
+        Some(Text { size: size.checked_mul(if wide { 4 } else { 1 })?, wide, big_endian })
     }
 
     /// Checks that `stored`, the array's size in the archive with its header, is what the shape needs with
@@ -135,11 +169,11 @@ impl Number {
     }
 
     pub(super) fn is_float(self) -> bool {
-        self.kind == TypeChar::Float
+        self.kind == Kind::Float
     }
 
     pub(super) fn is_integer(self) -> bool {
-        matches!(self.kind, TypeChar::Int | TypeChar::Uint)
+        matches!(self.kind, Kind::Int | Kind::Uint)
     }
 
     /// Decodes `bytes`, of which there are [`size`](Self::size).
@@ -152,10 +186,10 @@ impl Number {
         let bits = u64::from_le_bytes(low);
         let unused = 64 - 8 * self.size as u32;
         match (self.kind, self.size) {
-            (TypeChar::Float, 4) => Value::Float(f32::from_bits(bits as u32).into()),
-            (TypeChar::Float, _) => Value::Float(f64::from_bits(bits)),
+            (Kind::Float, 4) => Value::Float(f32::from_bits(bits as u32).into()),
+            (Kind::Float, _) => Value::Float(f64::from_bits(bits)),
             // Shifting up and back down repeats the sign bit.
-            (TypeChar::Int, _) => Value::Integer((((bits << unused) as i64) >> unused).into()),
+            (Kind::Int, _) => Value::Integer((((bits << unused) as i64) >> unused).into()),
             _ => Value::Integer(bits.into()),
         }
     }
@@ -247,7 +281,7 @@ fn parse(text: &str) -> Option<Header> {
         rest = after[end..].trim_start_matches(',').trim_start();
     }
     let descr = descr?;
-    let dtype = descr.parse().ok();
+    let dtype = Dtype::parse(&descr);
     Some(Header { descr, dtype, fortran: fortran?, shape: shape?, length: 0 })
 }
 

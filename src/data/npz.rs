@@ -3,18 +3,18 @@
 use super::npy::{self, Header, Number, Value};
 use super::{Raw, check_names, default_names};
 use crate::{Error, Matrix, Result};
-use npyz::npz::NpzArchive;
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
+use zip::ZipArchive;
 
-type Archive = NpzArchive<BufReader<File>>;
+type Archive = ZipArchive<BufReader<File>>;
 
 /// Longer names are no names; the limit keeps a hostile type string from asking for memory.
 const MAX_NAME_BYTES: u64 = 16 * 1024;
 
 pub(super) fn read(path: &Path, file: File) -> Result<Raw> {
-    let mut archive = NpzArchive::new(BufReader::new(file)).map_err(|error| {
+    let mut archive = ZipArchive::new(BufReader::new(file)).map_err(|error| {
         Error::file(path, format!("is not an .npz file, expected a zip of arrays: {error}"))
     })?;
     read_arrays(&mut archive).map_err(|problem| Error::file(path, problem))
@@ -22,7 +22,7 @@ pub(super) fn read(path: &Path, file: File) -> Result<Raw> {
 
 fn read_arrays(archive: &mut Archive) -> std::result::Result<Raw, String> {
     if !has(archive, "x") {
-        let mut found: Vec<_> = archive.array_names().map(|name| format!("`{name}`")).collect();
+        let mut found: Vec<_> = array_names(archive).map(|name| format!("`{name}`")).collect();
         found.sort();
         let found = if found.is_empty() { "nothing".into() } else { found.join(", ") };
         return Err(format!("has no array `x`, found {found}"));
@@ -37,8 +37,14 @@ fn read_arrays(archive: &mut Archive) -> std::result::Result<Raw, String> {
     Ok(Raw { samples, env, targets: targets.unwrap_or_else(|| Matrix::full(1, dim, false)), names })
 }
 
+/// The arrays of an archive: each is a file that ends in `.npy`.
+fn array_names(archive: &Archive) -> impl Iterator<Item = String> {
+    // A file whose name is not text is no array that anyone asked for.
+    archive.file_names().flatten().filter_map(|file| Some(file.strip_suffix(".npy")?.to_owned()))
+}
+
 fn has(archive: &Archive, name: &str) -> bool {
-    archive.array_names().any(|found| found == name)
+    array_names(archive).any(|found| found == name)
 }
 
 /// Opens array `name` and hands its header, its stored size and the reader at its first entry to `read`.
@@ -47,7 +53,7 @@ fn with_array<T>(
     name: &str,
     read: impl FnOnce(Header, u64, &mut dyn Read) -> std::result::Result<T, String>,
 ) -> std::result::Result<T, String> {
-    let mut entry = (archive.zip_archive())
+    let mut entry = archive
         .by_name(&format!("{name}.npy"))
         .map_err(|error| format!("array `{name}` cannot be read: {error}"))?;
     let stored = entry.size();
