@@ -64,8 +64,8 @@ fn losses(c: &mut Criterion) {
         (Estimator::Linear, &[(512, 20), (512, 200), (512, 1000), (512, 2000)][..]),
         (Estimator::U, &[(1000, 20), (1000, 200), (4000, 20)]),
     ] {
-        for objective in Objective::ALL {
-            for kind in KernelKind::ALL {
+        for &objective in Objective::ALL {
+            for &kind in KernelKind::ALL {
                 let mut group = c.benchmark_group(format!("{objective}/{kind}/{estimator}"));
                 for &(n, d) in sizes {
                     let (data, parameters) = problem(n, d);

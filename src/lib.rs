@@ -49,6 +49,7 @@ mod error;
 pub mod kernel;
 mod matrix;
 pub mod model;
+mod named;
 pub mod objective;
 mod output;
 pub mod plot;

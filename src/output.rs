@@ -21,6 +21,8 @@ fn replace(path: &Path, write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
+    // Asked first, because the answer then names no temporary file.
+    std::fs::metadata(folder)?;
     let mut builder = tempfile::Builder::new();
     builder.prefix(".skds-");
     // Temporary files are private by default; a result should be as readable as any file the user creates.

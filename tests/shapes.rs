@@ -56,8 +56,8 @@ fn far_from_the_origin_distances_do_not_cancel() {
     let far = Dataset::from_environments(vec![near.samples().map(|v| v + 1000.0)]).unwrap();
     // Both precisions start from the same rounded samples: only the arithmetic differs.
     let far = Dataset::from_environments(vec![far.samples().map(|v| f64::from(v as f32))]).unwrap();
-    for objective in Objective::ALL {
-        for estimator in Estimator::ALL {
+    for &objective in Objective::ALL {
+        for &estimator in Estimator::ALL {
             let kernel = KernelKind::Rbf.with_bandwidth(2.0).unwrap();
             let spec = LossSpec { objective, kernel, estimator };
             // A drift that is moderate there: only the reversion to zero is large.

@@ -5,6 +5,7 @@ use crate::data::Dataset;
 use crate::engine::{Device, Engine, Loss, LossSpec};
 use crate::kernel::{Bandwidth, KernelKind};
 use crate::model::Parameters;
+use crate::named::named;
 use crate::objective::{Estimator, Objective};
 use crate::{Error, Result, Scalar};
 use serde::Serialize;
@@ -18,10 +19,12 @@ use std::time::Instant;
   skds loss data.npz --params model.safetensors
 
   # The gradient of every parameter, in double precision, from all pairs
-  skds loss data.npz --params model.safetensors --estimator u --precision f64 --grad gradient.safetensors
+  skds loss data.npz --params model.safetensors --estimator u --precision f64 \\
+       --grad gradient.safetensors
 
   # Data from csv: columns are variables, 'env' is the environment; targets in a second file
-  skds loss data.csv --targets targets.csv --params model.safetensors --kernel tilted-rbf --bandwidth 7
+  skds loss data.csv --targets targets.csv --params model.safetensors \\
+       --kernel tilted-rbf --bandwidth 7
 
   # How long does one evaluation take?
   skds loss data.npz --params model.safetensors --repeat 100 --json")]
@@ -74,17 +77,7 @@ enum Precision {
     F64,
 }
 
-impl std::str::FromStr for Precision {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self> {
-        match name {
-            "f32" => Ok(Precision::F32),
-            "f64" => Ok(Precision::F64),
-            _ => Err(Error::invalid(format!("unknown precision '{name}', expected f32 or f64"))),
-        }
-    }
-}
+named!(Precision, "precision", { F32 => "f32", F64 => "f64" });
 
 /// What is printed.
 #[derive(Serialize)]

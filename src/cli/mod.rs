@@ -12,7 +12,7 @@ use std::process::ExitCode;
 #[command(name = "skds", version, about, max_term_width = 100)]
 #[command(after_help = "Examples:
   skds loss data.npz --params model.safetensors
-  skds loss data.csv --targets targets.csv --params model.safetensors --objective kds --estimator u --json
+  skds loss data.csv --targets targets.csv --params model.safetensors --estimator u --json
 
 Run 'skds COMMAND --help' for everything a command can do.")]
 struct Cli {

@@ -2,8 +2,8 @@
 
 use super::Engine;
 use super::cpu::CpuEngine;
-use crate::{Error, Result, Scalar};
-use std::str::FromStr;
+use crate::Scalar;
+use crate::named::named;
 
 /// A device as named on the command line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,14 +24,4 @@ impl Device {
     }
 }
 
-impl FromStr for Device {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self> {
-        match name {
-            "auto" => Ok(Device::Auto),
-            "cpu" => Ok(Device::Cpu),
-            _ => Err(Error::invalid(format!("unknown device '{name}', expected one of auto, cpu"))),
-        }
-    }
-}
+named!(Device, "device", { Auto => "auto", Cpu => "cpu" });

@@ -24,9 +24,8 @@ pub use imq_plus::ImqPlus;
 pub use rbf::Rbf;
 pub use tilted_rbf::TiltedRbf;
 
+use crate::named::named;
 use crate::{Error, Result, Scalar};
-use std::fmt;
-use std::str::FromStr;
 
 /// A kernel with its bandwidth: a value to configure an engine with.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -73,18 +72,6 @@ pub trait Profile<T: Scalar>: Copy + Send + Sync {
 }
 
 impl KernelKind {
-    /// Every kernel there is.
-    pub const ALL: [KernelKind; 3] = [KernelKind::Rbf, KernelKind::TiltedRbf, KernelKind::ImqPlus];
-
-    /// The name on the command line and in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            KernelKind::Rbf => "rbf",
-            KernelKind::TiltedRbf => "tilted-rbf",
-            KernelKind::ImqPlus => "imq-plus",
-        }
-    }
-
     /// This kernel with bandwidth `h`, which IMQ+ does not have and ignores.
     pub fn with_bandwidth(self, h: f64) -> Result<Kernel> {
         if !(h > 0.0 && h.is_finite()) {
@@ -100,21 +87,7 @@ impl KernelKind {
     }
 }
 
-impl fmt::Display for KernelKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for KernelKind {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self> {
-        KernelKind::ALL.into_iter().find(|k| k.name() == name).ok_or_else(|| {
-            Error::invalid(format!("unknown kernel '{name}', expected one of rbf, tilted-rbf, imq-plus"))
-        })
-    }
-}
+named!(KernelKind, "kernel", { Rbf => "rbf", TiltedRbf => "tilted-rbf", ImqPlus => "imq-plus" });
 
 impl Kernel {
     /// Which kernel this is.

@@ -16,9 +16,8 @@ mod tests;
 
 pub use penalty::{Penalty, PenaltyKind};
 
+use crate::named::named;
 use crate::{Error, Matrix, Result, Scalar};
-use std::fmt;
-use std::str::FromStr;
 
 /// The nonlinearity γ of the MLP drift.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,35 +30,7 @@ pub enum Activation {
     Relu,
 }
 
-impl Activation {
-    /// Every choice.
-    pub const ALL: [Activation; 3] = [Activation::Sigmoid, Activation::Tanh, Activation::Relu];
-
-    /// The name it has in files and options.
-    pub fn name(self) -> &'static str {
-        match self {
-            Activation::Sigmoid => "sigmoid",
-            Activation::Tanh => "tanh",
-            Activation::Relu => "relu",
-        }
-    }
-}
-
-impl fmt::Display for Activation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Activation {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        Self::ALL.into_iter().find(|activation| activation.name() == text).ok_or_else(|| {
-            Error::invalid(format!("the activation is `{text}`, expected sigmoid, tanh or relu"))
-        })
-    }
-}
+named!(Activation, "activation", { Sigmoid => "sigmoid", Tanh => "tanh", Relu => "relu" });
 
 /// The drift without its biases.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,9 +1,8 @@
 //! Group-lasso penalties on the effects between different variables.
 
 use super::{Drift, Parameters};
-use crate::{Error, Result, Scalar};
-use std::fmt;
-use std::str::FromStr;
+use crate::Scalar;
+use crate::named::named;
 
 /// Which groups of effects are penalised. The effect of i on j, e_ji, is w_ji for the linear model and the input
 /// weights of variable i into network j, one per hidden unit, for the MLP. Effects of a variable on itself are free.
@@ -26,19 +25,7 @@ pub struct Penalty {
     pub lambda: f64,
 }
 
-impl PenaltyKind {
-    /// Every penalty there is.
-    pub const ALL: [PenaltyKind; 3] = [PenaltyKind::Ingoing, PenaltyKind::Outgoing, PenaltyKind::Both];
-
-    /// The name on the command line and in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            PenaltyKind::Ingoing => "ingoing",
-            PenaltyKind::Outgoing => "outgoing",
-            PenaltyKind::Both => "both",
-        }
-    }
-}
+named!(PenaltyKind, "penalty", { Ingoing => "ingoing", Outgoing => "outgoing", Both => "both" });
 
 impl Penalty {
     /// The penalty's value.
@@ -125,22 +112,6 @@ impl Norms {
     }
 }
 
-impl fmt::Display for PenaltyKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for PenaltyKind {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self> {
-        PenaltyKind::ALL.into_iter().find(|k| k.name() == name).ok_or_else(|| {
-            Error::invalid(format!("unknown penalty '{name}', expected one of ingoing, outgoing, both"))
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -188,7 +159,7 @@ mod tests {
     #[test]
     fn subgradients_are_slopes_and_zero_at_zero() {
         for parameters in [linear(), mlp()] {
-            for kind in PenaltyKind::ALL {
+            for &kind in PenaltyKind::ALL {
                 let penalty = Penalty { kind, lambda: 0.7 };
                 let mut gradient = parameters.zeros_like();
                 let returned = penalty.add_gradient(&parameters, &mut gradient);

@@ -158,12 +158,12 @@ fn metadata_is_optional() {
 #[test]
 fn activations_have_names() {
     for activation in Activation::ALL {
-        assert_eq!(activation.to_string().parse::<Activation>().unwrap(), activation);
+        assert_eq!(activation.to_string().parse::<Activation>().unwrap(), *activation);
     }
-    assert_words(&"gelu".parse::<Activation>().unwrap_err(), &["`gelu`", "sigmoid, tanh or relu"]);
+    assert_words(&"gelu".parse::<Activation>().unwrap_err(), &["'gelu'", "sigmoid, tanh or relu"]);
     Draft::mlp().meta("activation", "gelu").fails(&[
         "model.safetensors: ",
-        "`gelu`",
+        "'gelu'",
         "sigmoid, tanh or relu",
     ]);
 }

@@ -1,6 +1,4 @@
-use crate::{Error, Result};
-use std::fmt;
-use std::str::FromStr;
+use crate::named::named;
 
 /// Which pairs of an environment's n samples the loss averages over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,18 +12,6 @@ pub enum Estimator {
 }
 
 impl Estimator {
-    /// Every estimator there is.
-    pub const ALL: [Estimator; 3] = [Estimator::Linear, Estimator::U, Estimator::V];
-
-    /// The name on the command line and in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Estimator::Linear => "linear",
-            Estimator::U => "u",
-            Estimator::V => "v",
-        }
-    }
-
     /// The number of pairs among n samples.
     ///
     /// ```
@@ -42,19 +28,4 @@ impl Estimator {
     }
 }
 
-impl fmt::Display for Estimator {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Estimator {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self> {
-        Estimator::ALL
-            .into_iter()
-            .find(|e| e.name() == name)
-            .ok_or_else(|| Error::invalid(format!("unknown estimator '{name}', expected linear, u or v")))
-    }
-}
+named!(Estimator, "estimator", { Linear => "linear", U => "u", V => "v" });

@@ -36,10 +36,9 @@ pub use estimator::Estimator;
 pub use kds::Kds;
 pub use skds::Skds;
 
+use crate::Scalar;
 use crate::kernel::Profile;
-use crate::{Error, Result, Scalar};
-use std::fmt;
-use std::str::FromStr;
+use crate::named::named;
 
 /// Which loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,35 +147,7 @@ pub trait PairTerm: Copy + Send + Sync {
     fn gaussian_ratios<T: Scalar>(eta: T) -> (T, T);
 }
 
-impl Objective {
-    /// Every objective there is.
-    pub const ALL: [Objective; 2] = [Objective::Skds, Objective::Kds];
-
-    /// The name on the command line and in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Objective::Skds => "skds",
-            Objective::Kds => "kds",
-        }
-    }
-}
-
-impl fmt::Display for Objective {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Objective {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self> {
-        Objective::ALL
-            .into_iter()
-            .find(|o| o.name() == name)
-            .ok_or_else(|| Error::invalid(format!("unknown objective '{name}', expected skds or kds")))
-    }
-}
+named!(Objective, "objective", { Skds => "skds", Kds => "kds" });
 
 #[cfg(test)]
 mod tests {
@@ -251,17 +222,5 @@ mod tests {
         let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-14, "{a} {b}");
         close(Skds::term::<f64, ImqPlus>(&phi, &here), Skds::term::<f64, ImqPlus>(&phi, &there));
         close(Kds::term::<f64, ImqPlus>(&phi, &here), Kds::term::<f64, ImqPlus>(&phi, &there));
-    }
-
-    #[test]
-    fn names_parse_and_unknown_ones_list_the_known() {
-        for objective in Objective::ALL {
-            assert_eq!(objective.name().parse::<Objective>().unwrap(), objective);
-        }
-        for estimator in Estimator::ALL {
-            assert_eq!(estimator.name().parse::<Estimator>().unwrap(), estimator);
-        }
-        assert!("ksd".parse::<Objective>().unwrap_err().to_string().contains("skds or kds"));
-        assert!("w".parse::<Estimator>().unwrap_err().to_string().contains("linear, u or v"));
     }
 }

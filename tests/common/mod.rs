@@ -112,9 +112,9 @@ pub fn tensors<T: Scalar>(parameters: &Parameters<T>) -> Vec<(String, Vec<f64>)>
 /// Everything that has a closed form, as one list.
 pub fn all_specs(bandwidth: f64) -> Vec<LossSpec> {
     let mut specs = Vec::new();
-    for objective in Objective::ALL {
-        for kind in KernelKind::ALL {
-            for estimator in Estimator::ALL {
+    for &objective in Objective::ALL {
+        for &kind in KernelKind::ALL {
+            for &estimator in Estimator::ALL {
                 specs.push(LossSpec {
                     objective,
                     kernel: kind.with_bandwidth(bandwidth).unwrap(),
