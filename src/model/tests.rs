@@ -160,11 +160,11 @@ fn activations_have_names() {
     for activation in Activation::ALL {
         assert_eq!(activation.to_string().parse::<Activation>().unwrap(), *activation);
     }
-    assert_words(&"gelu".parse::<Activation>().unwrap_err(), &["'gelu'", "sigmoid, tanh or relu"]);
+    assert_words(&"gelu".parse::<Activation>().unwrap_err(), &["'gelu'", "sigmoid, tanh, relu"]);
     Draft::mlp().meta("activation", "gelu").fails(&[
         "model.safetensors: ",
         "'gelu'",
-        "sigmoid, tanh or relu",
+        "sigmoid, tanh, relu",
     ]);
 }
 
