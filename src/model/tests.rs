@@ -161,11 +161,7 @@ fn activations_have_names() {
         assert_eq!(activation.to_string().parse::<Activation>().unwrap(), *activation);
     }
     assert_words(&"gelu".parse::<Activation>().unwrap_err(), &["'gelu'", "sigmoid, tanh, relu"]);
-    Draft::mlp().meta("activation", "gelu").fails(&[
-        "model.safetensors: ",
-        "'gelu'",
-        "sigmoid, tanh, relu",
-    ]);
+    Draft::mlp().meta("activation", "gelu").fails(&["model.safetensors: ", "'gelu'", "sigmoid, tanh, relu"]);
 }
 
 #[test]

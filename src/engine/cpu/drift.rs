@@ -1,12 +1,13 @@
 //! Stage `drift`: b at every sample, with biases and shifts. Linear: one matrix product of width d.
 //! MLP: one of width d·h with the activation and the output layer on top.
 
-use super::matmul::product;
+use super::matmul::{product, product_then};
 use super::rows::Rows;
 use super::simd::dispatch;
 use super::tasks::{self, Cutter};
 use crate::model::{Activation, Drift, Parameters};
 use crate::{Matrix, Scalar};
+use faer::MatMut;
 
 /// Rows that one task finishes after the product.
 const ROWS_PER_TASK: usize = 128;
@@ -23,18 +24,19 @@ pub(super) fn drift<T: Scalar>(
     let n = x.all().len();
     match &parameters.drift {
         Drift::Linear { weights } => {
-            product(b.view_mut(0..n), x.view(0..n), weights.view().transpose());
             let offset_of = offsets_by_environment(parameters, offsets);
-            for_rows(offsets, b, 2 * d, |row, e, _| {
-                for (b, offset) in row.iter_mut().zip(offset_of.row(e)) {
-                    *b += *offset;
-                }
+            let (left, right) = (x.view(0..n), weights.view().transpose());
+            product_then(b.view_mut(0..n), left, right, |block, first_row, first_col| {
+                dispatch(
+                    #[inline(always)]
+                    || add_offsets(block, first_row, first_col, offsets, &offset_of),
+                );
             });
         }
         Drift::Mlp { activation, hidden_weights, hidden_biases, output_weights } => {
             let width = hidden_weights.rows();
             hidden.resize(n * width, T::ZERO);
-            let pre = faer::MatMut::from_column_major_slice_mut(hidden, width, n).transpose_mut();
+            let pre = MatMut::from_column_major_slice_mut(hidden, width, n).transpose_mut();
             product(pre, x.view(0..n), hidden_weights.view().transpose());
             let offset_of = offsets_by_environment(parameters, offsets);
             let stride = b.stride();
@@ -110,25 +112,23 @@ pub(super) fn row_tasks(offsets: &[usize]) -> impl Iterator<Item = (usize, std::
     })
 }
 
-/// Runs `f(row without padding, environment, index)` over all rows.
-fn for_rows<T: Scalar>(
+/// Adds to each row of a block the offset of its environment.
+#[inline(always)]
+fn add_offsets<T: Scalar>(
+    block: MatMut<'_, T>,
+    first_row: usize,
+    first_col: usize,
     offsets: &[usize],
-    rows: &mut Rows<T>,
-    work_per_row: usize,
-    f: impl Fn(&mut [T], usize, usize) + Sync + Send,
+    offset_of: &Matrix<T>,
 ) {
-    let (stride, dim, n) = (rows.stride(), rows.dim(), rows.all().len());
-    let mut cut = Cutter::new(rows.as_mut_slice());
-    let tasks =
-        row_tasks(offsets).map(|(e, range)| (e, range.start, cut.take(range.len() * stride))).collect();
-    tasks::run(tasks, n * work_per_row, |(e, first, part)| {
-        dispatch(
-            #[inline(always)]
-            || {
-                for (local, row) in part.chunks_exact_mut(stride).enumerate() {
-                    f(&mut row[..dim], e, first + local);
-                }
-            },
-        );
-    });
+    let mut e = 0;
+    for (i, row) in (first_row..).zip(block.row_iter_mut()) {
+        while i >= offsets[e + 1] {
+            e += 1;
+        }
+        let row = row.try_as_row_major_mut().expect("rows of samples are contiguous").as_slice_mut();
+        for (b, offset) in row.iter_mut().zip(&offset_of.row(e)[first_col..]) {
+            *b += *offset;
+        }
+    }
 }

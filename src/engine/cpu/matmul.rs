@@ -9,6 +9,7 @@ use super::simd::{LANES, dispatch};
 use super::tasks::{self, Cutter};
 use crate::Scalar;
 use faer::linalg::matmul::matmul;
+use faer::prelude::ReborrowMut;
 use faer::{Accum, MatMut, MatRef, Par};
 
 /// Products below this many flops are left whole.
@@ -35,10 +36,25 @@ pub(super) fn product_sequential<T: Scalar>(
 /// `dst = lhs · rhs` on all threads: the same bits whatever their number, because each block of `dst` is one
 /// sequential product.
 pub(super) fn product<T: Scalar>(dst: MatMut<'_, T>, lhs: MatRef<'_, T>, rhs: MatRef<'_, T>) {
+    product_then(dst, lhs, rhs, |_, _, _| {});
+}
+
+/// Like [`product`]; `finish` gets each block, with its first row and column, while it is still in the cache.
+pub(super) fn product_then<T: Scalar>(
+    dst: MatMut<'_, T>,
+    lhs: MatRef<'_, T>,
+    rhs: MatRef<'_, T>,
+    finish: impl Fn(MatMut<'_, T>, usize, usize) + Sync + Send,
+) {
     let (m, n, k) = (dst.nrows(), dst.ncols(), lhs.ncols());
     let flops = 2 * m * n * k;
+    let one = |mut block: MatMut<'_, T>, i: usize, j: usize| {
+        let (rows, cols) = (block.nrows(), block.ncols());
+        product_sequential(block.rb_mut(), Accum::Replace, lhs.subrows(i, rows), rhs.subcols(j, cols));
+        finish(block, i, j);
+    };
     if flops < SPLIT_FLOPS {
-        return product_sequential(dst, Accum::Replace, lhs, rhs);
+        return one(dst, 0, 0);
     }
     let columns = col_cuts(n);
     let mut row_parts = m.div_ceil(BLOCK_ROWS[0]);
@@ -56,10 +72,7 @@ pub(super) fn product<T: Scalar>(dst: MatMut<'_, T>, lhs: MatRef<'_, T>, rhs: Ma
             blocks.push((block, i, j));
         }
     }
-    tasks::run(blocks, flops, |(block, i, j)| {
-        let (rows, cols) = (block.nrows(), block.ncols());
-        product_sequential(block, Accum::Replace, lhs.subrows(i, rows), rhs.subcols(j, cols));
-    });
+    tasks::run(blocks, flops, |(block, i, j)| one(block, i, j));
 }
 
 /// One row per sample: n × p numbers in rows that lie `stride` apart.
