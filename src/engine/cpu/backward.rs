@@ -1,12 +1,13 @@
 //! Stage `backward`: from ∂/∂b at every sample to the gradient of the drift's parameters and the shifts.
 
 use super::drift::row_tasks;
-use super::matmul::{SampleRows, outer_product};
-use super::rows::Rows;
+use super::matmul::outer_product;
+use super::reduce::column_sums;
+use super::rows::{Rows, SampleRows};
 use super::simd::dispatch;
 use super::tasks::{self, Cutter};
-use crate::Scalar;
 use crate::model::{Activation, Drift, Parameters};
+use crate::{Matrix, Scalar};
 
 /// Overwrites the gradient of weights, biases and shifts. `hidden` holds the MLP's activations and is overwritten
 /// with the derivatives with respect to what they were made of; `space` is kept between calls.
@@ -20,63 +21,75 @@ pub(super) fn backward<T: Scalar>(
     gradient: &mut Parameters<T>,
 ) {
     let n = x.all().len();
-    shifts(offsets, b_bar, gradient);
-    match (&parameters.drift, &mut gradient.drift) {
+    let by_environment = match (&parameters.drift, &mut gradient.drift) {
         (Drift::Linear { .. }, Drift::Linear { weights }) => {
-            let left = SampleRows { data: b_bar.slice(0..n), n, p: b_bar.dim(), stride: b_bar.stride() };
-            outer_product(weights.view_mut(), left, x.view(0..n), space);
+            outer_product(weights.view_mut(), b_bar.sample_rows(), x.view(0..n), offsets, space)
         }
         (
             Drift::Mlp { activation, output_weights, .. },
             Drift::Mlp { hidden_weights, hidden_biases, output_weights: output_bar, .. },
         ) => {
-            let (h, width) = (output_weights.cols(), hidden_weights.rows());
-            let task_count = row_tasks(offsets).count();
-            let mut shares = vec![T::ZERO; task_count * 2 * width];
-            let (mut hidden_cut, mut shares_cut) = (Cutter::new(hidden), Cutter::new(&mut shares));
-            let tasks: Vec<_> = row_tasks(offsets)
-                .map(|(_, rows)| {
-                    (rows.clone(), hidden_cut.take(rows.len() * width), shares_cut.take(2 * width))
-                })
-                .collect();
-            tasks::run(
-                tasks,
-                n * width * 4,
-                |(rows, hidden, shares): (std::ops::Range<usize>, &mut [T], &mut [T])| {
-                    dispatch(
-                        #[inline(always)]
-                        || {
-                            let (output_share, bias_share) = shares.split_at_mut(width);
-                            for (i, units) in rows.zip(hidden.chunks_exact_mut(width)) {
-                                let networks = units
-                                    .chunks_exact_mut(h)
-                                    .zip(output_weights.as_slice().chunks_exact(h))
-                                    .zip(
-                                        output_share.chunks_exact_mut(h).zip(bias_share.chunks_exact_mut(h)),
-                                    );
-                                for (((units, weights), (output, bias)), bar) in networks.zip(b_bar.row(i)) {
-                                    for k in 0..h {
-                                        output[k] += *bar * units[k];
-                                        units[k] = *bar * weights[k] * slope(*activation, units[k]);
-                                        bias[k] += units[k];
-                                    }
-                                }
-                            }
-                        },
-                    );
-                },
-            );
-            output_bar.as_mut_slice().fill(T::ZERO);
-            hidden_biases.as_mut_slice().fill(T::ZERO);
-            for share in shares.chunks_exact(2 * width) {
-                let (output, bias) = share.split_at(width);
-                output_bar.as_mut_slice().iter_mut().zip(output).for_each(|(sum, share)| *sum += *share);
-                hidden_biases.as_mut_slice().iter_mut().zip(bias).for_each(|(sum, share)| *sum += *share);
-            }
+            let width = hidden_weights.rows();
+            through_hidden(*activation, output_weights, offsets, b_bar, hidden, output_bar);
             let pre_bar = SampleRows { data: hidden, n, p: width, stride: width };
-            outer_product(hidden_weights.view_mut(), pre_bar, x.view(0..n), space);
+            let units = outer_product(hidden_weights.view_mut(), pre_bar, x.view(0..n), &[0, n], space);
+            hidden_biases
+                .as_mut_slice()
+                .iter_mut()
+                .zip(&units)
+                .for_each(|(out, sum)| *out = T::from_f64(*sum));
+            column_sums(b_bar.sample_rows(), offsets)
         }
         _ => unreachable!("a gradient has the form of its parameters"),
+    };
+    let d = x.dim();
+    for (j, bias) in gradient.biases.iter_mut().enumerate() {
+        *bias = T::from_f64(by_environment.iter().skip(j).step_by(d).sum());
+    }
+    if let Some(shift) = &mut gradient.shift {
+        shift.as_mut_slice().iter_mut().zip(&by_environment).for_each(|(out, sum)| *out = T::from_f64(*sum));
+    }
+}
+
+/// From ∂/∂b to the gradient of the output weights, and, in place of the activations, to the derivatives with respect
+/// to what they were made of.
+fn through_hidden<T: Scalar>(
+    activation: Activation,
+    output_weights: &Matrix<T>,
+    offsets: &[usize],
+    b_bar: &Rows<T>,
+    hidden: &mut [T],
+    output_bar: &mut Matrix<T>,
+) {
+    let (n, h) = (b_bar.all().len(), output_weights.cols());
+    let width = b_bar.dim() * h;
+    let mut shares = vec![T::ZERO; row_tasks(offsets).count() * width];
+    let (mut hidden_cut, mut shares_cut) = (Cutter::new(hidden), Cutter::new(&mut shares));
+    let tasks: Vec<_> = row_tasks(offsets)
+        .map(|(_, rows)| {
+            (b_bar.slice(rows.clone()), hidden_cut.take(rows.len() * width), shares_cut.take(width))
+        })
+        .collect();
+    tasks::run(tasks, n * width * 4, |(bars, hidden, share)| {
+        dispatch(
+            #[inline(always)]
+            || {
+                for (bars, units) in bars.chunks_exact(b_bar.stride()).zip(hidden.chunks_exact_mut(width)) {
+                    let weights = output_weights.as_slice().chunks_exact(h);
+                    let networks = units.chunks_exact_mut(h).zip(weights).zip(share.chunks_exact_mut(h));
+                    for (((units, weights), share), bar) in networks.zip(bars) {
+                        for k in 0..h {
+                            share[k] += *bar * units[k];
+                            units[k] = *bar * weights[k] * slope(activation, units[k]);
+                        }
+                    }
+                }
+            },
+        );
+    });
+    output_bar.as_mut_slice().fill(T::ZERO);
+    for share in shares.chunks_exact(width) {
+        output_bar.as_mut_slice().iter_mut().zip(share).for_each(|(sum, share)| *sum += *share);
     }
 }
 
@@ -93,34 +106,5 @@ fn slope<T: Scalar>(activation: Activation, value: T) -> T {
                 T::ZERO
             }
         }
-    }
-}
-
-/// The gradient of the shifts: column sums of ∂/∂b over each environment; of the biases: their sum.
-fn shifts<T: Scalar>(offsets: &[usize], b_bar: &Rows<T>, gradient: &mut Parameters<T>) {
-    let (stride, d, environments) = (b_bar.stride(), b_bar.dim(), offsets.len() - 1);
-    let tasks: Vec<_> = row_tasks(offsets).collect();
-    let mut shares = vec![T::ZERO; tasks.len() * stride];
-    let mut cut = Cutter::new(&mut shares);
-    let parts: Vec<_> = tasks.iter().map(|(_, rows)| (rows.clone(), cut.take(stride))).collect();
-    tasks::run(parts, b_bar.all().len() * d * 2, |(rows, share): (std::ops::Range<usize>, &mut [T])| {
-        dispatch(
-            #[inline(always)]
-            || {
-                for row in b_bar.slice(rows).chunks_exact(stride) {
-                    share.iter_mut().zip(row).for_each(|(sum, value)| *sum += *value);
-                }
-            },
-        );
-    });
-    let mut by_environment = vec![0.0f64; environments * d];
-    for ((e, _), share) in tasks.iter().zip(shares.chunks_exact(stride)) {
-        by_environment[e * d..(e + 1) * d].iter_mut().zip(share).for_each(|(sum, s)| *sum += s.to_f64());
-    }
-    for (j, bias) in gradient.biases.iter_mut().enumerate() {
-        *bias = T::from_f64((0..environments).map(|e| by_environment[e * d + j]).sum());
-    }
-    if let Some(shift) = &mut gradient.shift {
-        shift.as_mut_slice().iter_mut().zip(&by_environment).for_each(|(out, sum)| *out = T::from_f64(*sum));
     }
 }

@@ -4,7 +4,8 @@
 //! contiguous along the summed index (as in `b = x Wᵀ`) runs a fifth faster than one that has to be read across,
 //! which is why [`outer_product`] transposes first.
 
-use super::rows::{Rows, strided};
+use super::reduce::{column_sums, long_sum};
+use super::rows::{Rows, SampleRows, strided};
 use super::simd::{LANES, dispatch};
 use super::tasks::{self, Cutter};
 use crate::Scalar;
@@ -75,37 +76,41 @@ pub(super) fn product_then<T: Scalar>(
     tasks::run(blocks, flops, |(block, i, j)| one(block, i, j));
 }
 
-/// One row per sample: n × p numbers in rows that lie `stride` apart.
-#[derive(Clone, Copy)]
-pub(super) struct SampleRows<'a, T> {
-    pub data: &'a [T],
-    pub n: usize,
-    pub p: usize,
-    pub stride: usize,
-}
-
 /// `dst = leftᵀ · right` where both have one row per sample; `space` is kept between calls.
+///
+/// Returns the sums of each column of `left` over each environment, E × p: they come for free with the transpose.
 pub(super) fn outer_product<T: Scalar>(
     dst: MatMut<'_, T>,
     left: SampleRows<'_, T>,
     right: MatRef<'_, T>,
+    offsets: &[usize],
     space: &mut Vec<T>,
-) {
+) -> Vec<f64> {
     let SampleRows { data, n, p, stride } = left;
     if 2 * n * p * right.ncols() < SPLIT_FLOPS {
-        return product_sequential(dst, Accum::Replace, strided(data, n, p, stride).transpose(), right);
+        product_sequential(dst, Accum::Replace, strided(data, n, p, stride).transpose(), right);
+        return column_sums(left, offsets);
     }
     space.resize(n * p, T::ZERO);
-    transpose(left, space);
+    let sums = transpose(left, offsets, space);
     product(dst, MatRef::from_row_major_slice(space, p, n), right);
+    sums
 }
 
-/// Writes the p × n transpose.
-fn transpose<T: Scalar>(source: SampleRows<'_, T>, transposed: &mut [T]) {
+/// Writes the p × n transpose and returns the sums of each column over each environment, E × p.
+fn transpose<T: Scalar>(source: SampleRows<'_, T>, offsets: &[usize], transposed: &mut [T]) -> Vec<f64> {
     let SampleRows { data, n, p, stride } = source;
-    let mut cut = Cutter::new(transposed);
-    let bands = (0..p).step_by(LANES).map(|j| (j, cut.take(LANES.min(p - j) * n))).collect();
-    tasks::run(bands, n * p * 2, |(col, band): (usize, &mut [T])| {
+    let environments = offsets.len() - 1;
+    let mut sums = vec![0.0; p * environments];
+    let (mut cut, mut sums_cut) = (Cutter::new(transposed), Cutter::new(&mut sums));
+    let bands = (0..p)
+        .step_by(LANES)
+        .map(|j| {
+            let width = LANES.min(p - j);
+            (j, cut.take(width * n), sums_cut.take(width * environments))
+        })
+        .collect();
+    tasks::run(bands, n * p * 4, |(col, band, sums): (usize, &mut [T], &mut [f64])| {
         dispatch(
             #[inline(always)]
             || {
@@ -126,9 +131,16 @@ fn transpose<T: Scalar>(source: SampleRows<'_, T>, transposed: &mut [T]) {
                         out[row] = data[row * stride + col + j];
                     }
                 }
+                for (line, sums) in band.chunks_exact(n).zip(sums.chunks_exact_mut(environments)) {
+                    for (sum, bounds) in sums.iter_mut().zip(offsets.windows(2)) {
+                        *sum = long_sum(&line[bounds[0]..bounds[1]]);
+                    }
+                }
             },
         );
     });
+    // From p × E to E × p.
+    (0..environments * p).map(|at| sums[at % p * environments + at / p]).collect()
 }
 
 /// Blocks of exactly [`BLOCK_COLS`], which is whole micro-kernels, and a last smaller one; where that would leave
@@ -192,7 +204,13 @@ mod tests {
             let (left, right) = (small(n, p), small(n, q));
             let mut dst = Matrix::full(p, q, f64::NAN);
             let rows = SampleRows { data: left.as_slice(), n, p, stride: p };
-            outer_product(dst.view_mut(), rows, right.view(), &mut Vec::new());
+            let offsets = [0, n / 3, n];
+            let sums = outer_product(dst.view_mut(), rows, right.view(), &offsets, &mut Vec::new());
+            for (at, sum) in sums.iter().enumerate() {
+                let (e, j) = (at / p, at % p);
+                let expected: f64 = (offsets[e]..offsets[e + 1]).map(|i| left[(i, j)]).sum();
+                assert_eq!(*sum, expected, "{n} {p} {q}: column {j} of environment {e}");
+            }
             let turned = Matrix::from_fn(p, n, |i, j| left[(j, i)]);
             assert!(dst == naive(&turned, &right), "{n} {p} {q}");
         }

@@ -9,6 +9,7 @@ mod diffusion;
 mod drift;
 mod matmul;
 mod pairs;
+mod reduce;
 mod rows;
 mod simd;
 mod spread;

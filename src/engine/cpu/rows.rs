@@ -65,10 +65,24 @@ impl<T: Scalar> Rows<T> {
         strided_mut(self.slice_mut(range.clone()), range.len(), dim, stride)
     }
 
+    /// All rows with their stride.
+    pub fn sample_rows(&self) -> SampleRows<'_, T> {
+        SampleRows { data: &self.data, n: self.rows, p: self.dim, stride: self.stride }
+    }
+
     /// All rows.
     pub fn all(&self) -> std::ops::Range<usize> {
         0..self.rows
     }
+}
+
+/// One row per sample: n × p numbers in rows that lie `stride` apart.
+#[derive(Clone, Copy)]
+pub(super) struct SampleRows<'a, T> {
+    pub data: &'a [T],
+    pub n: usize,
+    pub p: usize,
+    pub stride: usize,
 }
 
 /// `rows` × `cols` of a row-major slice whose rows lie `stride` apart; the slice may begin inside a row.
