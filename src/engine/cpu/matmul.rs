@@ -21,6 +21,8 @@ const BLOCK_COLS: usize = 192;
 const BLOCK_ROWS: [usize; 2] = [512, 128];
 /// Fewer blocks than this leave threads idle.
 const BLOCKS: usize = 8;
+/// Columns that a task transposes: of f32, a whole cache line of every row it touches.
+const BAND: usize = 2 * LANES;
 /// Blocks are cut at multiples of this.
 const GRAIN: usize = 16;
 
@@ -104,9 +106,9 @@ fn transpose<T: Scalar>(source: SampleRows<'_, T>, offsets: &[usize], transposed
     let mut sums = vec![0.0; p * environments];
     let (mut cut, mut sums_cut) = (Cutter::new(transposed), Cutter::new(&mut sums));
     let bands = (0..p)
-        .step_by(LANES)
+        .step_by(BAND)
         .map(|j| {
-            let width = LANES.min(p - j);
+            let width = BAND.min(p - j);
             (j, cut.take(width * n), sums_cut.take(width * environments))
         })
         .collect();
@@ -114,16 +116,16 @@ fn transpose<T: Scalar>(source: SampleRows<'_, T>, offsets: &[usize], transposed
         dispatch(
             #[inline(always)]
             || {
-                let whole = if band.len() == LANES * n { n / LANES * LANES } else { 0 };
+                let whole = if band.len() == BAND * n { n / LANES * LANES } else { 0 };
                 for row in (0..whole).step_by(LANES) {
-                    // A square of numbers stays in registers.
-                    let mut square = [[T::ZERO; LANES]; LANES];
-                    for (i, line) in square.iter_mut().enumerate() {
-                        line.copy_from_slice(&data[(row + i) * stride + col..][..LANES]);
-                    }
-                    for (j, out) in band.chunks_exact_mut(n).enumerate() {
-                        let turned: [T; LANES] = std::array::from_fn(|i| square[i][j]);
-                        out[row..row + LANES].copy_from_slice(&turned);
+                    for first in (0..BAND).step_by(LANES) {
+                        for (j, out) in band.chunks_exact_mut(n).enumerate().skip(first).take(LANES) {
+                            let mut turned = [T::ZERO; LANES];
+                            for (i, value) in turned.iter_mut().enumerate() {
+                                *value = data[(row + i) * stride + col + j];
+                            }
+                            out[row..row + LANES].copy_from_slice(&turned);
+                        }
                     }
                 }
                 for row in whole..n {
