@@ -30,8 +30,11 @@ named!(PenaltyKind, "penalty", { Ingoing => "ingoing", Outgoing => "outgoing", B
 impl Penalty {
     /// The penalty's value.
     pub fn value<T: Scalar>(&self, parameters: &Parameters<T>) -> f64 {
-        let d = parameters.dim() as f64;
-        let norms = Norms::of(parameters);
+        self.value_of(&Norms::of(parameters), parameters.dim())
+    }
+
+    fn value_of(&self, norms: &Norms, d: usize) -> f64 {
+        let d = d as f64;
         let mut sum = 0.0;
         if self.kind != PenaltyKind::Outgoing {
             sum += norms.ingoing.iter().sum::<f64>();
@@ -69,7 +72,7 @@ impl Penalty {
                 bars[i] += T::from_f64(scale * slope * weights[i].to_f64());
             }
         }
-        self.value(parameters)
+        self.value_of(&norms, d)
     }
 }
 
