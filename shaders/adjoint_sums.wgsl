@@ -35,21 +35,18 @@ fn visit(row: u32, block: Block, k: u32, sum: ptr<function, Sums>) {
         bar -= numbers.x * numbers.x * numbers.z * value;
     }
     bar *= two;
-    (*sum).euler += bar * b;
     let ax_bar = untilt(row, e, k, bar, two * numbers_of(row).x, sum);
     if (FULL) { work[record + job.at_left + k] = ax_bar; }
 }
 
-// ⟨∂/∂rest, rest⟩, ∂/∂tr a, ∂/∂tr a² of a row.
+// (0, ∂/∂tr a, ∂/∂tr a², 0) of a row.
 fn row_numbers(row: u32, block: Block) -> vec4<f32> {
     if (!is_sample(row, block)) { return vec4<f32>(0.0); }
     let sums_of_row = numbers_of(row);
-    let rest_bar = 2.0 * block.weight * sums_of_row.x;
-    var out = vec4<f32>(0.0, block.weight * sums_of_row.y, 0.5 * block.weight * sums_of_row.z, 0.0);
-    if (TILTED) {
-        let numbers = work[row * job.work_stride];
-        out.x = rest_bar * numbers.z;
-        if (QUADRATIC) { out.y -= 0.5 * numbers.y * rest_bar; }
-    }
-    return out;
+    var trace = sums_of_row.y;
+    var trace2 = 0.5 * sums_of_row.z;
+    // ζ holds −½ τ tr a; the linear part of SKDS ¼ tr a² beside ½ rest.
+    if (TILTED && QUADRATIC) { trace -= work[row * job.work_stride].y * sums_of_row.x; }
+    if (LINEAR && !QUADRATIC) { trace2 += 0.5 * sums_of_row.x; }
+    return block.weight * vec4<f32>(0.0, trace, trace2, 0.0);
 }

@@ -1,5 +1,6 @@
 // Stage `finish`: from the environments' totals to the gradients of shifts, scales, biases, noise and the MLP's outer
-// layers; for all pairs also the loss by Euler's theorem: half of ⟨∂/∂b̃, b̃⟩ + ⟨∂/∂a, a⟩ + what the tilt left.
+// layers; for all pairs also the loss: it is homogeneous of degree two in drift and diffusion, so by Euler's theorem it
+// is half of ⟨∂/∂b, b⟩ + ⟨∂/∂a, a⟩.
 #use grid
 #use tree
 
@@ -66,10 +67,7 @@ fn finish_loss(e: u32, thread: u32) {
     }
     let total = sum_lanes(sum, thread);
     if (thread < 16u) {
-        var loss = dot(total, vec4<f32>(1.0));
-        // ζ is linear in drift and diffusion, the rest of SKDS's linear part is quadratic in them.
-        if (thread == 0u) { loss += select(1.0, 0.5, QUADRATIC) * totals[e * job.columns_stride].x; }
-        losses[16u * e + thread] = loss * f32(job.environments);
+        losses[16u * e + thread] = dot(total, vec4<f32>(1.0)) * f32(job.environments);
     }
 }
 

@@ -30,6 +30,35 @@ pub enum Error {
     /// The loss or a gradient came out as NaN or infinity.
     #[error("{0}")]
     NonFinite(String),
+    /// A GPU failed. The engine can be made anew and the work done again.
+    #[error("{device}: {failure}")]
+    Device {
+        /// The adapter's name.
+        device: String,
+        /// What happened to it.
+        failure: DeviceFailure,
+    },
+}
+
+/// How a GPU fails.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeviceFailure {
+    /// The device was reset, unplugged, or its driver died.
+    #[error("the device was lost ({0}); the work can be done again on a new one")]
+    Lost(String),
+    /// An allocation failed although it was within the budget.
+    #[error("the device ran out of memory ({0}); close other programs or use --device cpu")]
+    OutOfMemory(String),
+    /// The driver refused a shader.
+    #[error("the driver could not compile a shader ({0}); update it or use --device cpu")]
+    Shader(String),
+    /// The device could not be opened.
+    #[error("the device could not be opened ({0}); use --device cpu")]
+    Unavailable(String),
+    /// The driver refused a command, or did something else that it should not.
+    #[error("the driver failed ({0}); use --device cpu")]
+    Driver(String),
 }
 
 impl Error {

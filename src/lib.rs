@@ -55,6 +55,6 @@ mod output;
 pub mod plot;
 mod scalar;
 
-pub use error::{Error, Result};
+pub use error::{DeviceFailure, Error, Result};
 pub use matrix::Matrix;
 pub use scalar::Scalar;

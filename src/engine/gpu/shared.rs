@@ -130,7 +130,7 @@ shared_struct! {
         at_bar_sum: u32,
         /// Σ ∂/∂α.
         at_alpha_sum: u32,
-        /// Σ ∂/∂b̃ · b̃.
+        /// Σ ∂/∂b · b.
         at_euler_sum: u32,
         /// Σ for the MLP's output weights.
         at_output_sum: u32,

@@ -192,7 +192,7 @@ stages! {
     /// ∂/∂noise.
     NOISE = "noise" [] writes [Gradient] by 128 Job;
     /// The rest of the gradient.
-    FINISH = "finish" [Objective Estimator Diffusion] writes [Gradient Losses] by 256 Job;
+    FINISH = "finish" [Diffusion] writes [Gradient Losses] by 256 Job;
     /// Norms of outgoing groups.
     NORMS = "norms" [] writes [Norms] by 256 Training;
     /// The penalty's value and subgradient.

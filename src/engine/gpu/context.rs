@@ -1,0 +1,275 @@
+//! An open device: buffers, pipelines, submissions and results, with every failure as a typed error and every byte
+//! that crosses the bus counted.
+
+use super::adapters::Gpu;
+use super::compose::Composed;
+use super::panics::caught;
+use super::stages::Stage;
+use crate::{DeviceFailure, Error, Result};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use wgpu::{BindGroupLayout, Buffer, BufferUsages, CommandBuffer, ComputePipeline};
+
+/// A lock that a panic elsewhere does not poison for us: what it guards is always whole.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// What evaluations have cost so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Dispatches.
+    pub dispatches: u64,
+    /// Submissions to the queue.
+    pub submissions: u64,
+    /// Bytes written to the device.
+    pub uploaded: u64,
+    /// Bytes read back.
+    pub read_back: u64,
+}
+
+/// A pipeline with the layout of its bindings.
+#[derive(Clone)]
+pub struct Pipeline {
+    pub pipeline: ComputePipeline,
+    pub layout: BindGroupLayout,
+}
+
+/// An open device.
+pub struct Context {
+    pub device: wgpu::Device,
+    pub queue: wgpu::Queue,
+    name: String,
+    lost: Arc<Mutex<Option<String>>>,
+    traffic: Mutex<Traffic>,
+    pipelines: Mutex<HashMap<String, Arc<Pipeline>>>,
+}
+
+impl Context {
+    /// Opens `gpu` with the given limits.
+    pub fn open(gpu: &Gpu, limits: wgpu::Limits) -> Result<Self> {
+        let name = gpu.name().to_owned();
+        let fail = |problem: String| Error::Device {
+            device: name.clone(),
+            failure: DeviceFailure::Unavailable(problem),
+        };
+        let wanted = wgpu::Features::TIMESTAMP_QUERY;
+        let descriptor = wgpu::DeviceDescriptor {
+            label: Some("skds"),
+            required_features: gpu.adapter.features() & wanted,
+            required_limits: limits,
+            ..Default::default()
+        };
+        let opened = caught(|| pollster::block_on(gpu.adapter.request_device(&descriptor)));
+        let (device, queue) = opened.map_err(&fail)?.map_err(|e| fail(e.to_string()))?;
+        let lost = Arc::new(Mutex::new(None));
+        let note = lost.clone();
+        device.set_device_lost_callback(move |reason, message| {
+            let text = if message.is_empty() { format!("{reason:?}") } else { message };
+            locked(&note).get_or_insert(text);
+        });
+        // Errors outside a scope come with the loss of a device; the next call reports it.
+        let note = lost.clone();
+        device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| {
+            locked(&note).get_or_insert(error.to_string());
+        }));
+        Ok(Context {
+            device,
+            queue,
+            name,
+            lost,
+            traffic: Mutex::default(),
+            pipelines: Mutex::default(),
+        })
+    }
+
+    /// The adapter's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What was moved so far.
+    pub fn traffic(&self) -> Traffic {
+        *locked(&self.traffic)
+    }
+
+    fn failure(&self, failure: DeviceFailure) -> Error {
+        Error::Device { device: self.name.clone(), failure }
+    }
+
+    /// Whether the device can still be used.
+    pub fn is_alive(&self) -> bool {
+        self.check_alive().is_ok()
+    }
+
+    fn check_alive(&self) -> Result<()> {
+        match locked(&self.lost).as_ref() {
+            Some(reason) => Err(self.failure(DeviceFailure::Lost(reason.clone()))),
+            None => Ok(()),
+        }
+    }
+
+    /// Runs calls to wgpu; what goes wrong within them becomes an error of this crate. `refused` names what it means
+    /// if the call itself was found invalid.
+    fn guarded<R>(&self, refused: fn(String) -> DeviceFailure, call: impl FnOnce() -> R) -> Result<R> {
+        self.check_alive()?;
+        let result = caught(|| {
+            let internal = self.device.push_error_scope(wgpu::ErrorFilter::Internal);
+            let memory = self.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
+            let validation = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
+            let value = call();
+            let invalid = pollster::block_on(validation.pop());
+            let memory = pollster::block_on(memory.pop());
+            let internal = pollster::block_on(internal.pop());
+            (value, invalid, memory, internal)
+        });
+        let alive = self.check_alive();
+        let (value, invalid, memory, internal) = match result {
+            Ok(all) => all,
+            Err(message) => {
+                alive?;
+                return Err(self.failure(DeviceFailure::Lost(message)));
+            }
+        };
+        alive?;
+        if let Some(error) = memory {
+            return Err(self.failure(DeviceFailure::OutOfMemory(error.to_string())));
+        }
+        if let Some(error) = invalid.or(internal) {
+            return Err(self.failure(refused(error.to_string())));
+        }
+        Ok(value)
+    }
+
+    /// A buffer of at least `size` bytes.
+    pub fn buffer(&self, label: &str, size: u64, usage: BufferUsages) -> Result<Buffer> {
+        let descriptor = wgpu::BufferDescriptor {
+            label: Some(label),
+            // An empty binding is not allowed.
+            size: size.max(16),
+            usage,
+            mapped_at_creation: false,
+        };
+        self.guarded(DeviceFailure::Driver, || self.device.create_buffer(&descriptor))
+    }
+
+    /// A buffer that shaders read and write.
+    pub fn storage(&self, label: &str, size: u64) -> Result<Buffer> {
+        self.buffer(label, size, BufferUsages::STORAGE | BufferUsages::COPY_DST | BufferUsages::COPY_SRC)
+    }
+
+    /// Writes `bytes` at `offset`.
+    pub fn write(&self, buffer: &Buffer, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.guarded(DeviceFailure::Driver, || self.queue.write_buffer(buffer, offset, bytes))?;
+        locked(&self.traffic).uploaded += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// The pipeline of a composed shader; compiled once.
+    pub fn pipeline(&self, stage: &Stage, composed: &Composed) -> Result<Arc<Pipeline>> {
+        if let Some(known) = locked(&self.pipelines).get(&composed.label) {
+            return Ok(known.clone());
+        }
+        let buffer = |binding: usize, ty, has_dynamic_offset| wgpu::BindGroupLayoutEntry {
+            binding: binding as u32,
+            visibility: wgpu::ShaderStages::COMPUTE,
+            ty: wgpu::BindingType::Buffer { ty, has_dynamic_offset, min_binding_size: None },
+            count: None,
+        };
+        let mut entries = vec![buffer(0, wgpu::BufferBindingType::Uniform, true)];
+        for (at, slot) in composed.slots.iter().enumerate() {
+            let read_only = !stage.writes.contains(slot);
+            entries.push(buffer(at + 1, wgpu::BufferBindingType::Storage { read_only }, false));
+        }
+        let label = Some(composed.label.as_str());
+        let made = self.guarded(DeviceFailure::Shader, || {
+            let layout = self
+                .device
+                .create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label, entries: &entries });
+            let pipeline_layout = self.device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
+                label,
+                bind_group_layouts: &[Some(&layout)],
+                immediate_size: 0,
+            });
+            let module = self.device.create_shader_module(wgpu::ShaderModuleDescriptor {
+                label,
+                source: wgpu::ShaderSource::Wgsl(composed.source.as_str().into()),
+            });
+            let pipeline = self.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+                label,
+                layout: Some(&pipeline_layout),
+                module: &module,
+                entry_point: Some("main"),
+                compilation_options: Default::default(),
+                cache: None,
+            });
+            Pipeline { pipeline, layout }
+        })?;
+        let made = Arc::new(made);
+        locked(&self.pipelines).insert(composed.label.clone(), made.clone());
+        Ok(made)
+    }
+
+    /// A bind group.
+    pub fn bind(
+        &self,
+        layout: &BindGroupLayout,
+        entries: &[wgpu::BindGroupEntry<'_>],
+    ) -> Result<wgpu::BindGroup> {
+        self.guarded(DeviceFailure::Driver, || {
+            self.device.create_bind_group(&wgpu::BindGroupDescriptor { label: None, layout, entries })
+        })
+    }
+
+    /// Records commands.
+    pub fn record(&self, fill: impl FnOnce(&mut wgpu::CommandEncoder) -> u64) -> Result<CommandBuffer> {
+        let (commands, dispatches) = self.guarded(DeviceFailure::Driver, || {
+            let mut encoder = self.device.create_command_encoder(&Default::default());
+            let dispatches = fill(&mut encoder);
+            (encoder.finish(), dispatches)
+        })?;
+        locked(&self.traffic).dispatches += dispatches;
+        Ok(commands)
+    }
+
+    /// Hands commands to the device.
+    pub fn submit(&self, commands: CommandBuffer) -> Result<()> {
+        self.guarded(DeviceFailure::Driver, || self.queue.submit([commands]))?;
+        locked(&self.traffic).submissions += 1;
+        Ok(())
+    }
+
+    /// Waits until everything submitted is done.
+    pub fn wait(&self) -> Result<()> {
+        self.guarded(DeviceFailure::Driver, || self.device.poll(wgpu::PollType::wait_indefinitely()))?
+            .map_err(|e| self.failure(DeviceFailure::Driver(e.to_string())))?;
+        Ok(())
+    }
+
+    /// The contents of `staging` once everything submitted is done.
+    pub fn read(&self, staging: &Buffer, size: u64) -> Result<Vec<u8>> {
+        let slice = staging.slice(..size);
+        let (sender, receiver) = std::sync::mpsc::channel();
+        self.guarded(DeviceFailure::Driver, || {
+            slice.map_async(wgpu::MapMode::Read, move |result| {
+                let _ = sender.send(result);
+            });
+        })?;
+        self.wait()?;
+        let mapped = receiver.recv().map_err(|e| e.to_string()).and_then(|r| r.map_err(|e| e.to_string()));
+        mapped.map_err(|problem| self.failure(DeviceFailure::Driver(problem)))?;
+        let bytes = self
+            .guarded(DeviceFailure::Driver, || slice.get_mapped_range().map(|view| view.to_vec()))?
+            .map_err(|e| self.failure(DeviceFailure::Driver(e.to_string())))?;
+        self.guarded(DeviceFailure::Driver, || staging.unmap())?;
+        locked(&self.traffic).read_back += size;
+        Ok(bytes)
+    }
+
+    /// Takes the device away, as a driver reset does.
+    pub fn destroy(&self) {
+        self.device.destroy();
+        // The callback comes with the next poll.
+        let _ = caught(|| self.device.poll(wgpu::PollType::Poll));
+    }
+}

@@ -1,0 +1,404 @@
+//! One problem on one device: buffers, bound dispatches, and a run of them.
+
+use super::compose::traits_of;
+use super::context::{Context, Pipeline};
+use super::form::Form;
+use super::pack;
+use super::plan::{Bounds, Dispatch, Plan};
+use super::shared::{Block, LOSS_LANES, ROW_BLOCK};
+use super::stages::Slot;
+use crate::data::Dataset;
+use crate::engine::LossSpec;
+use crate::{Error, Result, Scalar};
+use crate::model::Parameters;
+use encase::{ShaderSize, ShaderType, StorageBuffer, UniformBuffer};
+use glam::Vec4;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use wgpu::{Buffer, BufferUsages};
+
+/// Time that a stage took on the device, over all its dispatches.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StageTime {
+    /// The stage's name.
+    pub stage: &'static str,
+    /// Its dispatches.
+    pub dispatches: u64,
+    /// Seconds by the device's clock.
+    pub seconds: f64,
+    /// Floating-point operations, roughly.
+    pub flops: f64,
+}
+
+/// A dispatch with everything it needs.
+struct Bound {
+    pipeline: Arc<Pipeline>,
+    group: Arc<wgpu::BindGroup>,
+    /// Of its job in `jobs`.
+    offset: u32,
+    workgroups: [u32; 2],
+    stage: &'static str,
+    flops: f64,
+    pairs: u64,
+}
+
+/// Buffers of a span.
+struct Rows {
+    x: Buffer,
+    work: Buffer,
+}
+
+/// A problem on a device.
+pub(super) struct Session {
+    pub context: Arc<Context>,
+    pub form: Form,
+    pub plan: Plan,
+    dispatch_flops: f64,
+    rows: Vec<Rows>,
+    shared: HashMap<Slot, Buffer>,
+    staging: Buffer,
+    value: Vec<Bound>,
+    gradient: Vec<Bound>,
+    /// What `parameters` holds.
+    uploaded: Vec<Vec4>,
+}
+
+impl Session {
+    /// Allocates everything and uploads the samples.
+    pub fn new(
+        context: Arc<Context>,
+        data: &Dataset,
+        spec: &LossSpec,
+        form: Form,
+        bounds: &Bounds,
+    ) -> Result<Self> {
+        let rows: Vec<usize> = (0..data.environments()).map(|e| data.rows(e).len()).collect();
+        let plan = Plan::new(&rows, &form, spec, bounds)?;
+        let sizes = plan.sizes;
+        let spans = plan
+            .spans
+            .iter()
+            .map(|span| {
+                Ok(Rows {
+                    x: context.storage("x", span.blocks * sizes.x_block)?,
+                    work: context.storage("work", span.blocks * sizes.work_block)?,
+                })
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let mut shared = HashMap::new();
+        for (slot, size) in [
+            (Slot::Parameters, sizes.parameters),
+            (Slot::Gradient, sizes.parameters),
+            (Slot::Diffusion, sizes.diffusion),
+            (Slot::Centres, sizes.centres),
+            (Slot::Blocks, sizes.blocks),
+            (Slot::Environments, sizes.environments),
+            (Slot::Columns, sizes.columns),
+            (Slot::Totals, sizes.totals),
+            (Slot::Sums, sizes.sums),
+            (Slot::Partials, sizes.partials),
+            (Slot::ABar, sizes.a_bar),
+            (Slot::Symmetric, sizes.a_bar),
+            (Slot::Losses, sizes.losses),
+        ] {
+            shared.insert(slot, context.storage(slot.declaration().0, size)?);
+        }
+        let staging = context.buffer(
+            "staging",
+            sizes.losses + sizes.parameters,
+            BufferUsages::COPY_DST | BufferUsages::MAP_READ,
+        )?;
+        context.write(&shared[&Slot::Blocks], 0, &storage_bytes(&plan.blocks))?;
+        context.write(&shared[&Slot::Environments], 0, &storage_bytes(&plan.environments))?;
+        let dispatch_flops = bounds.dispatch_flops;
+        let mut session = Session {
+            context,
+            form,
+            plan,
+            dispatch_flops,
+            rows: spans,
+            shared,
+            staging,
+            value: Vec::new(),
+            gradient: Vec::new(),
+            uploaded: Vec::new(),
+        };
+        session.bind(spec)?;
+        session.write_samples(data, spec)?;
+        Ok(session)
+    }
+
+    /// A buffer that all spans share.
+    pub fn buffer(&self, slot: Slot) -> &Buffer {
+        &self.shared[&slot]
+    }
+
+    /// Compiles and binds every dispatch, and uploads what each is told.
+    fn bind(&mut self, spec: &LossSpec) -> Result<()> {
+        let choice = self.form.choice(spec);
+        let alignment = self.context.device.limits().min_uniform_buffer_offset_alignment;
+        let slot_bytes = (super::shared::Job::SHADER_SIZE.get() as u32).next_multiple_of(alignment);
+        let lists = [self.plan.value.clone(), self.plan.gradient.clone()];
+        let count = lists[0].len() + lists[1].len();
+        let mut bytes = vec![0u8; count * slot_bytes as usize];
+        let jobs = self.context.buffer(
+            "jobs",
+            bytes.len() as u64,
+            BufferUsages::UNIFORM | BufferUsages::COPY_DST,
+        )?;
+        let mut groups: HashMap<(String, usize, usize), Arc<wgpu::BindGroup>> = HashMap::new();
+        let mut next = 0u32;
+        let mut bound = [Vec::new(), Vec::new()];
+        for (list, bound) in lists.iter().zip(&mut bound) {
+            for dispatch in list {
+                let composed = choice.compose(dispatch.stage)?;
+                let pipeline = self.context.pipeline(dispatch.stage, &composed)?;
+                let key = (composed.label.clone(), dispatch.span, dispatch.other);
+                let group = match groups.get(&key) {
+                    Some(group) => group.clone(),
+                    None => {
+                        let group = Arc::new(self.bind_group(&pipeline, &composed.slots, dispatch, &jobs)?);
+                        groups.insert(key, group.clone());
+                        group
+                    }
+                };
+                let mut uniform = UniformBuffer::new(Vec::new());
+                uniform.write(&dispatch.job).expect("a vector takes every struct");
+                let told = uniform.into_inner();
+                let offset = next * slot_bytes;
+                bytes[offset as usize..offset as usize + told.len()].copy_from_slice(&told);
+                next += 1;
+                bound.push(Bound {
+                    pipeline,
+                    group,
+                    offset,
+                    workgroups: dispatch.workgroups(),
+                    stage: dispatch.stage.name,
+                    flops: dispatch.flops,
+                    pairs: dispatch.pairs,
+                });
+            }
+        }
+        self.context.write(&jobs, 0, &bytes)?;
+        let [value, gradient] = bound;
+        (self.value, self.gradient) = (value, gradient);
+        Ok(())
+    }
+
+    fn bind_group(
+        &self,
+        pipeline: &Pipeline,
+        slots: &[Slot],
+        dispatch: &Dispatch,
+        jobs: &Buffer,
+    ) -> Result<wgpu::BindGroup> {
+        let told = wgpu::BufferBinding {
+            buffer: jobs,
+            offset: 0,
+            size: Some(super::shared::Job::SHADER_SIZE),
+        };
+        let mut entries =
+            vec![wgpu::BindGroupEntry { binding: 0, resource: wgpu::BindingResource::Buffer(told) }];
+        for (at, slot) in slots.iter().enumerate() {
+            let buffer = match slot {
+                Slot::X => &self.rows[dispatch.span].x,
+                Slot::Work => &self.rows[dispatch.span].work,
+                Slot::XOther => &self.rows[dispatch.other].x,
+                Slot::WorkOther => &self.rows[dispatch.other].work,
+                shared => &self.shared[shared],
+            };
+            entries.push(wgpu::BindGroupEntry {
+                binding: at as u32 + 1,
+                resource: buffer.as_entire_binding(),
+            });
+        }
+        self.context.bind(&pipeline.layout, &entries)
+    }
+
+    /// Uploads samples: those of `data`, which must have the rows that the session was made for.
+    pub fn write_samples(&self, data: &Dataset, spec: &LossSpec) -> Result<()> {
+        let d = data.dim();
+        let block = ROW_BLOCK as usize;
+        for (span, rows) in self.plan.spans.iter().zip(&self.rows) {
+            let mut packed: Vec<Vec4> = Vec::with_capacity((span.rows() * self.form.stride()) as usize);
+            for at in span.first_block..span.first_block + span.blocks {
+                let Block { environment, first_block, rows, .. } = self.plan.blocks[at as usize];
+                let first = (at as usize - first_block as usize) * block;
+                let last = (first + block).min(rows as usize);
+                let start = data.rows(environment as usize).start;
+                let values = (start + first..start + last).flat_map(|i| data.samples().row(i));
+                packed.extend(pack::rows(values.map(|v| *v as f32), d));
+                let full = (at - span.first_block + 1) * u64::from(ROW_BLOCK) * self.form.stride();
+                packed.resize(full as usize, Vec4::ZERO);
+            }
+            self.context.write(&rows.x, 0, bytemuck::cast_slice(&packed))?;
+        }
+        // A tilted kernel with a full diffusion needs a x itself; otherwise a point among the samples serves better.
+        let at_origin = self.form.full && traits_of(spec.kernel.kind()).tilted;
+        let centre = |e: usize, j: usize| {
+            let rows = data.rows(e);
+            let sum: f64 = rows.clone().map(|i| data.samples()[(i, j)]).sum();
+            if at_origin { 0.0 } else { (sum / rows.len() as f64) as f32 }
+        };
+        let centres = (0..data.environments()).flat_map(|e| (0..d).map(move |j| (e, j)));
+        let packed = pack::rows(centres.map(|(e, j)| centre(e, j)), d);
+        self.context.write(&self.shared[&Slot::Centres], 0, bytemuck::cast_slice(&packed))
+    }
+
+    /// Uploads parameters unless the device has them already.
+    pub fn write_parameters<T: Scalar>(&mut self, parameters: &Parameters<T>) -> Result<()> {
+        let packed = pack::parameters(parameters, &self.form);
+        if packed != self.uploaded {
+            self.uploaded.clear();
+            self.context.write(&self.shared[&Slot::Parameters], 0, bytemuck::cast_slice(&packed))?;
+            self.uploaded = packed;
+        }
+        Ok(())
+    }
+
+    /// Forgets what the device holds: something else has changed its parameters.
+    pub fn forget_parameters(&mut self) {
+        self.uploaded.clear();
+    }
+
+    /// Runs all dispatches and leaves losses, and the gradient if asked for, on the device.
+    pub fn run(&self, gradient: bool, progress: &AtomicU64) -> Result<()> {
+        progress.store(0, Ordering::Relaxed);
+        self.poison(gradient);
+        let list = if gradient { &self.gradient } else { &self.value };
+        let mut first = 0;
+        let mut before: Option<u64> = None;
+        while first < list.len() {
+            // A submission ends where its work would get too long for a watchdog.
+            let (mut last, mut flops) = (first, 0.0);
+            while last < list.len() && (last == first || flops + list[last].flops <= self.dispatch_flops) {
+                flops += list[last].flops;
+                last += 1;
+            }
+            let part = &list[first..last];
+            let commands = self.context.record(|encoder| {
+                let mut pass = encoder.begin_compute_pass(&Default::default());
+                part.iter().for_each(|bound| bound.record(&mut pass));
+                part.len() as u64
+            })?;
+            self.context.submit(commands)?;
+            if let Some(pairs) = before {
+                // At most two submissions wait in the queue; what is done is shown.
+                self.context.wait()?;
+                progress.fetch_add(pairs, Ordering::Relaxed);
+            }
+            before = Some(part.iter().map(|bound| bound.pairs).sum());
+            first = last;
+        }
+        Ok(())
+    }
+
+    /// The partial losses as f64 per environment, and the packed gradient if asked for.
+    pub fn read(&self, gradient: bool) -> Result<(Vec<f64>, Vec<f32>)> {
+        let sizes = self.plan.sizes;
+        let size = sizes.losses + if gradient { sizes.parameters } else { 0 };
+        let commands = self.context.record(|encoder| {
+            encoder.copy_buffer_to_buffer(&self.shared[&Slot::Losses], 0, &self.staging, 0, sizes.losses);
+            if gradient {
+                let source = &self.shared[&Slot::Gradient];
+                encoder.copy_buffer_to_buffer(source, 0, &self.staging, sizes.losses, sizes.parameters);
+            }
+            0
+        })?;
+        self.context.submit(commands)?;
+        let bytes = self.context.read(&self.staging, size)?;
+        let (losses, rest) = bytes.split_at(sizes.losses as usize);
+        let lanes: Vec<f32> = bytemuck::pod_collect_to_vec(losses);
+        let losses = lanes
+            .chunks_exact(LOSS_LANES as usize)
+            .map(|lanes| lanes.iter().map(|v| f64::from(*v)).sum())
+            .collect();
+        Ok((losses, bytemuck::pod_collect_to_vec(rest)))
+    }
+
+    /// In debug builds results start as NaN, so that one that was never written cannot pass for a number.
+    fn poison(&self, gradient: bool) {
+        if cfg!(debug_assertions) {
+            let nan = |bytes: u64| vec![f32::NAN; bytes as usize / 4];
+            let losses = nan(self.plan.sizes.losses);
+            self.context.queue.write_buffer(&self.shared[&Slot::Losses], 0, bytemuck::cast_slice(&losses));
+            if gradient {
+                // Padding stays 0: no stage writes it.
+                let weights = nan(self.form.units() * 16 * (self.form.dim as u64 / 4));
+                let whole = self.form.dim % 4 == 0;
+                if whole {
+                    let target = &self.shared[&Slot::Gradient];
+                    self.context.queue.write_buffer(target, 0, bytemuck::cast_slice(&weights));
+                }
+            }
+        }
+    }
+
+    /// Runs everything once with a timestamp around every dispatch.
+    pub fn profile(&self) -> Result<Vec<StageTime>> {
+        let device = &self.context.device;
+        if !device.features().contains(wgpu::Features::TIMESTAMP_QUERY) {
+            return Err(Error::invalid(format!(
+                "{} has no timestamps, expected a device that can time its work for --profile",
+                self.context.name()
+            )));
+        }
+        let mut times: Vec<StageTime> = Vec::new();
+        let storage = BufferUsages::QUERY_RESOLVE | BufferUsages::COPY_SRC;
+        let resolved = self.context.buffer("timestamps", 16, storage)?;
+        let staging =
+            self.context.buffer("timestamps", 16, BufferUsages::COPY_DST | BufferUsages::MAP_READ)?;
+        let queries = device.create_query_set(&wgpu::QuerySetDescriptor {
+            label: None,
+            ty: wgpu::QueryType::Timestamp,
+            count: 2,
+        });
+        for bound in &self.gradient {
+            let commands = self.context.record(|encoder| {
+                let writes = wgpu::ComputePassTimestampWrites {
+                    query_set: &queries,
+                    beginning_of_pass_write_index: Some(0),
+                    end_of_pass_write_index: Some(1),
+                };
+                let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor {
+                    label: None,
+                    timestamp_writes: Some(writes),
+                });
+                bound.record(&mut pass);
+                drop(pass);
+                encoder.resolve_query_set(&queries, 0..2, &resolved, 0);
+                encoder.copy_buffer_to_buffer(&resolved, 0, &staging, 0, 16);
+                1
+            })?;
+            self.context.submit(commands)?;
+            let ticks: Vec<u64> = bytemuck::pod_collect_to_vec(&self.context.read(&staging, 16)?);
+            let period = f64::from(self.context.queue.get_timestamp_period()) * 1e-9;
+            let seconds = ticks[1].saturating_sub(ticks[0]) as f64 * period;
+            match times.iter_mut().find(|time| time.stage == bound.stage) {
+                Some(time) => {
+                    time.dispatches += 1;
+                    time.seconds += seconds;
+                    time.flops += bound.flops;
+                }
+                None => times.push(StageTime { stage: bound.stage, dispatches: 1, seconds, flops: bound.flops }),
+            }
+        }
+        Ok(times)
+    }
+}
+
+impl Bound {
+    fn record(&self, pass: &mut wgpu::ComputePass<'_>) {
+        pass.set_pipeline(&self.pipeline.pipeline);
+        pass.set_bind_group(0, self.group.as_ref(), &[self.offset]);
+        pass.dispatch_workgroups(self.workgroups[0], self.workgroups[1], 1);
+    }
+}
+
+/// Structs as a storage buffer holds them.
+fn storage_bytes<S: ShaderType + ShaderSize + encase::internal::WriteInto>(items: &[S]) -> Vec<u8> {
+    let mut buffer = StorageBuffer::new(Vec::new());
+    buffer.write(items).expect("a vector takes every struct");
+    buffer.into_inner()
+}
