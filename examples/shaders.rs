@@ -7,7 +7,9 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let Some(folder) = std::env::args().nth(1) else {
-        eprintln!("error: expected the folder to write to, as in 'cargo run --release --example shaders -- target/shaders'");
+        eprintln!(
+            "error: expected the folder to write to, as in 'cargo run --release --example shaders -- target/shaders'"
+        );
         return ExitCode::from(2);
     };
     match write(&folder) {

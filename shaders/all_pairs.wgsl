@@ -1,4 +1,4 @@
-// Stage `all_pairs`: for 32 rows i, tiles of 16 columns j stream by, in the shape of flash attention. A tile's inner
+// Stage `all_pairs`: for 16 or 32 rows i, tiles of 16 columns j stream by, in the shape of flash attention. A tile's inner
 // products become coefficients in shared memory and those, times b̃_j and x_i − x_j, add up to S_b and the R_q of
 // src/engine/cpu/all_pairs/mod.rs in registers; nothing of size n × n exists. A workgroup keeps 64 coordinates of the
 // sums (a slice); differences are taken before they are squared or summed, so that nothing cancels far from 0.
@@ -8,13 +8,13 @@
 #use kernel
 #use objective
 
-var<workgroup> x_rows: array<vec4<f32>, ROWS_QUADS>;       // (CHUNK, 32)
+var<workgroup> x_rows: array<vec4<f32>, ROWS_QUADS>;       // (CHUNK, PAIR_ROWS)
 var<workgroup> x_columns: array<vec4<f32>, COLUMNS_QUADS>; // (CHUNK, 16)
 var<workgroup> b_rows: array<vec4<f32>, B_ROWS>;       // KDS
 var<workgroup> b_columns: array<vec4<f32>, B_COLUMNS>;
 var<workgroup> a_rows: array<vec4<f32>, A_ROWS>;       // a x: KDS, full diffusion
 var<workgroup> a_columns: array<vec4<f32>, A_COLUMNS>;
-var<workgroup> c_b: array<f32, TILE_PAIRS>; // (32, 16)
+var<workgroup> c_b: array<f32, TILE_PAIRS>; // (PAIR_ROWS, 16)
 var<workgroup> c_r: array<f32, RW_PAIRS>;
 var<workgroup> c_w: array<f32, RW_PAIRS>;
 var<workgroup> c_z: array<f32, ZM_PAIRS>;
@@ -24,15 +24,12 @@ var<workgroup> reach: array<f32, 16>; // ω_j ζ_j
 // Inner products of one pair: |r|², π, π', w and ⟨x, y⟩, ⟨b', x⟩.
 struct Gram { radial: vec4<f32>, linear: vec2<f32> }
 
-// Sums of the thread's two rows at its four coordinates.
+// Sums of the thread's two rows at its four coordinates. With many sums a thread keeps one row only (TWO is false):
+// more registers would leave the device fewer threads to hide its memory's latency with.
 struct Rows {
     b0: vec4<f32>, b1: vec4<f32>,
     x0: vec4<f32>, x1: vec4<f32>,
-    r0: vec4<f32>, r1: vec4<f32>,
-    w0: vec4<f32>, w1: vec4<f32>,
-    z0: vec4<f32>, z1: vec4<f32>,
-    m0: vec4<f32>, m1: vec4<f32>,
-    y: vec4<f32>,
+    r0: vec4<f32>, w0: vec4<f32>, z0: vec4<f32>, m0: vec4<f32>, y: vec4<f32>,
 }
 
 fn gram(sum: ptr<function, Gram>, i: u32, j: u32, alpha: vec4<f32>) {
@@ -78,30 +75,28 @@ fn weigh(sum: Gram, at: u32, omega: f32, rest: f32, rest_other: f32, traces: vec
     return select(vec4<f32>(0.0), omega * vec4<f32>(c.rest, c.r, c.z, 0.0), keep);
 }
 
-// Adds column j of the tile to the sums of rows at `at` and `at + 256`.
+// Adds column j of the tile to the sums of the rows whose coefficients lie at `at` and `at + 256`.
 fn absorb(sum: ptr<function, Rows>, at: u32, j: u32, x0: vec4<f32>, x1: vec4<f32>, py: vec4<f32>, b: vec4<f32>) {
     let here = at + j;
     let r0 = x0 - py;
-    let r1 = x1 - py;
     let b0 = c_b[here];
-    let b1 = c_b[here + 256u];
     (*sum).b0 = fma(vec4<f32>(b0), b, (*sum).b0);
-    (*sum).b1 = fma(vec4<f32>(b1), b, (*sum).b1);
     if (GAUSSIAN) {
         (*sum).x0 = fma(vec4<f32>(b0), r0, (*sum).x0);
-        (*sum).x1 = fma(vec4<f32>(b1), r1, (*sum).x1);
     } else {
         (*sum).z0 = fma(vec4<f32>(c_z[here]), r0, (*sum).z0);
-        (*sum).z1 = fma(vec4<f32>(c_z[here + 256u]), r1, (*sum).z1);
         (*sum).m0 = fma(vec4<f32>(c_m[here]), r0, (*sum).m0);
-        (*sum).m1 = fma(vec4<f32>(c_m[here + 256u]), r1, (*sum).m1);
     }
     if (QUADRATIC) {
         (*sum).r0 = fma(vec4<f32>(c_r[here]), r0, (*sum).r0);
-        (*sum).r1 = fma(vec4<f32>(c_r[here + 256u]), r1, (*sum).r1);
         (*sum).w0 = fma(vec4<f32>(c_w[here]), r0, (*sum).w0);
-        (*sum).w1 = fma(vec4<f32>(c_w[here + 256u]), r1, (*sum).w1);
         if (LINEAR) { (*sum).y = fma(vec4<f32>(reach[j]), py, (*sum).y); }
+    }
+    if (TWO) {
+        let r1 = x1 - py;
+        let b1 = c_b[here + 256u];
+        (*sum).b1 = fma(vec4<f32>(b1), b, (*sum).b1);
+        (*sum).x1 = fma(vec4<f32>(b1), r1, (*sum).x1);
     }
 }
 
@@ -109,15 +104,15 @@ fn put(at: u32, value: vec4<f32>) {
     if (job.accumulate != 0u) { sums[at] += value; } else { sums[at] = value; }
 }
 
-// Of a number per pair (two rows per thread, 16 threads per row): thread t < 32 gets the sum of row t. Goes through the
+// Of a number per pair (16 threads per row): thread t < PAIR_ROWS gets the sum of row t. Goes through the
 // memory of the coefficients; must be called in uniform control.
 fn row_sum(value0: f32, value1: f32, thread: u32) -> f32 {
     workgroupBarrier();
     c_b[thread] = value0;
-    c_b[thread + 256u] = value1;
+    if (TWO) { c_b[thread + 256u] = value1; }
     workgroupBarrier();
     var total = 0.0;
-    if (thread < 32u) {
+    if (thread < PAIR_ROWS) {
         for (var at = 0u; at < 16u; at++) { total += c_b[thread * 16u + at]; }
     }
     return total;
@@ -129,7 +124,7 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) t
     if (group >= job.groups) { return; }
     let split = group % job.splits;
     let slice = group / job.splits % job.column_tiles;
-    let first_row = job.first_row + group / job.splits / job.column_tiles * 32u;
+    let first_row = job.first_row + group / job.splits / job.column_tiles * PAIR_ROWS;
     let block = block_of(first_row);
     if (!is_sample(first_row, block)) { return; }
     let e = block.environment;
@@ -143,7 +138,7 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) t
     let j = thread % 16u;
     let i = thread / 16u;
     let row0 = first_row + i;
-    let row1 = row0 + 16u;
+    let row1 = row0 + select(0u, 16u, TWO);
     let offset = job.first_block * ROW_BLOCK; // of this span's rows, to compare with columns
     var omega = vec2<f32>(1.0);
     var rest = vec2<f32>(0.0);
@@ -169,8 +164,8 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) t
         for (var chunk = 0u; chunk < job.stride; chunk += CHUNK) {
             workgroupBarrier();
             for (var at = thread; at < ROWS_QUADS; at += 256u) {
-                let row = first_row + at % 32u;
-                let quad = chunk + at / 32u;
+                let row = first_row + at % PAIR_ROWS;
+                let quad = chunk + at / PAIR_ROWS;
                 let inside = quad < job.stride;
                 let safe = min(quad, job.stride - 1u);
                 x_rows[at] = select(vec4<f32>(0.0), x[row * job.stride + safe], inside);
@@ -201,8 +196,8 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) t
                 if (QUADRATIC && !FULL) {
                     alpha = diffusion[e * job.diffusion_stride + min(chunk + at, job.stride - 1u)];
                 }
-                gram(&gram0, at * 32u + i, at * 16u + j, alpha);
-                gram(&gram1, at * 32u + i + 16u, at * 16u + j, alpha);
+                gram(&gram0, at * PAIR_ROWS + i, at * 16u + j, alpha);
+                if (TWO) { gram(&gram1, at * PAIR_ROWS + i + 16u, at * 16u + j, alpha); }
             }
         }
         // Weights of the thread's two pairs.
@@ -218,42 +213,39 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) t
         var weight = omega * omega_other;
         if (DISTINCT) { weight = select(weight, vec2<f32>(0.0), vec2<u32>(row0, row1) + offset == vec2<u32>(other)); }
         numbers0 += weigh(gram0, i * 16u + j, weight.x, rest.x, rest_other, traces);
-        numbers1 += weigh(gram1, i * 16u + j + 256u, weight.y, rest.y, rest_other, traces);
+        if (TWO) { numbers1 += weigh(gram1, i * 16u + j + 256u, weight.y, rest.y, rest_other, traces); }
         if (QUADRATIC && LINEAR && thread < 16u) { reach[thread] = select(0.0, omega_other * rest_other, other < end); }
         workgroupBarrier();
-        for (var at = 0u; at < 16u; at += 2u) {
-            let next = (column + at) * job.stride + k;
-            let next_b = (column + at) * job.work_stride + job.at_b + k;
-            absorb(&sum, i * 16u, at, x0, x1, x_other[next], work_other[next_b]);
-            absorb(&sum, i * 16u, at + 1u, x0, x1, x_other[next + job.stride], work_other[next_b + job.work_stride]);
+        for (var at = 0u; at < 16u; at++) {
+            let py = x_other[(column + at) * job.stride + k];
+            let b = work_other[(column + at) * job.work_stride + job.at_b + k];
+            absorb(&sum, i * 16u, at, x0, x1, py, b);
         }
     }
 
     let record = (split * job.rows + first_row + thread) * job.sums_stride + SUMS * job.stride;
-    let writes = slice == 0u && thread < 32u;
+    let writes = slice == 0u && thread < PAIR_ROWS;
     let rest_sum = row_sum(numbers0.x, numbers1.x, thread);
     let r_sum = row_sum(numbers0.y, numbers1.y, thread);
     let z_sum = row_sum(numbers0.z, numbers1.z, thread);
     if (writes) { put(record, vec4<f32>(rest_sum, r_sum, z_sum, 0.0)); }
     if (slice * 16u + j < job.stride) {
-        let at0 = (split * job.rows + row0) * job.sums_stride + k;
-        let at1 = (split * job.rows + row1) * job.sums_stride + k;
-        put(at0, sum.b0 + omega.x * sum.y);
-        put(at1, sum.b1 + omega.y * sum.y);
+        let at = (split * job.rows + row0) * job.sums_stride + k;
+        put(at, sum.b0 + omega.x * sum.y);
         if (GAUSSIAN) {
-            put(at0 + job.stride, sum.x0);
-            put(at1 + job.stride, sum.x1);
+            put(at + job.stride, sum.x0);
         } else {
-            put(at0 + SUM_Z * job.stride, sum.z0);
-            put(at1 + SUM_Z * job.stride, sum.z1);
-            put(at0 + SUM_M * job.stride, sum.m0);
-            put(at1 + SUM_M * job.stride, sum.m1);
+            put(at + SUM_Z * job.stride, sum.z0);
+            put(at + SUM_M * job.stride, sum.m0);
         }
         if (QUADRATIC) {
-            put(at0 + SUM_R * job.stride, sum.r0);
-            put(at1 + SUM_R * job.stride, sum.r1);
-            put(at0 + SUM_W * job.stride, sum.w0);
-            put(at1 + SUM_W * job.stride, sum.w1);
+            put(at + SUM_R * job.stride, sum.r0);
+            put(at + SUM_W * job.stride, sum.w0);
+        }
+        if (TWO) {
+            let next = at + 16u * job.sums_stride;
+            put(next, sum.b1);
+            put(next + job.stride, sum.x1);
         }
     }
 }

@@ -30,6 +30,9 @@ pub enum Error {
     /// The loss or a gradient came out as NaN or infinity.
     #[error("{0}")]
     NonFinite(String),
+    /// A device computed something else than the reference did.
+    #[error("{0}")]
+    Mismatch(String),
     /// A GPU failed. The engine can be made anew and the work done again.
     #[error("{device}: {failure}")]
     Device {

@@ -47,7 +47,9 @@ fn losses_and_gradients_of_all_golden_cases() {
     let folder = tempfile::tempdir().unwrap();
     let grad = folder.path().join("gradient.safetensors");
     for case in golden_cases() {
-        for (precision, tolerance) in [("f64", 1e-9), ("f32", 2e-4)] {
+        for (device, precision, tolerance) in
+            [("cpu", "f64", 1e-9), ("cpu", "f32", 2e-4), ("gpu", "f32", 5e-4)]
+        {
             let bandwidth = case.spec.kernel.bandwidth().unwrap_or(1.0).to_string();
             let (data, params) = (golden(&case.name, "npz"), golden(&case.name, "params.safetensors"));
             let args = [
@@ -66,7 +68,7 @@ fn losses_and_gradients_of_all_golden_cases() {
                 "--precision",
                 precision,
                 "--device",
-                "cpu",
+                device,
                 "--grad",
                 grad.to_str().unwrap(),
                 "--json",

@@ -35,7 +35,8 @@ fn differences(stage: &Stage, composed: &Composed) -> Vec<String> {
     let mut layouter = Layouter::default();
     layouter.update(module.to_ctx()).expect("a valid module has a layout");
     let entry = &module.entry_points[0];
-    if module.entry_points.len() != 1 || entry.name != "main" || entry.workgroup_size != [stage.threads, 1, 1] {
+    if module.entry_points.len() != 1 || entry.name != "main" || entry.workgroup_size != [stage.threads, 1, 1]
+    {
         found.push(format!("{}: {} by {:?}", composed.label, entry.name, entry.workgroup_size));
     }
     let sizes = [
@@ -48,7 +49,8 @@ fn differences(stage: &Stage, composed: &Composed) -> Vec<String> {
         if let Some((_, expected)) = sizes.iter().find(|(name, _)| ty.name.as_deref() == Some(name)) {
             let size = u64::from(layouter[handle].size);
             if size != *expected {
-                found.push(format!("{}: {:?} has {size} bytes, the host {expected}", composed.label, ty.name));
+                found
+                    .push(format!("{}: {:?} has {size} bytes, the host {expected}", composed.label, ty.name));
             }
         }
     }

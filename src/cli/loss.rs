@@ -1,8 +1,10 @@
 //! `skds loss`: evaluates a loss, and its gradient, for given parameters.
 
+use super::device::DeviceArgs;
 use super::{print, progress::Watch};
 use crate::data::Dataset;
-use crate::engine::{Device, Engine, Loss, LossSpec};
+use crate::engine::gpu::StageTime;
+use crate::engine::{Engine, Loss, LossSpec};
 use crate::kernel::{Bandwidth, KernelKind};
 use crate::model::Parameters;
 use crate::named::named;
@@ -27,7 +29,10 @@ use std::time::Instant;
        --kernel tilted-rbf --bandwidth 7
 
   # How long does one evaluation take?
-  skds loss data.npz --params model.safetensors --repeat 100 --json")]
+  skds loss data.npz --params model.safetensors --repeat 100 --json
+
+  # On the GPU, with the time of each stage
+  skds loss data.npz --params model.safetensors --device gpu --profile")]
 pub(super) struct Args {
     /// Samples: .npz with x [N,d] and optionally env [N], targets [E,d], names [d]; or .csv with a header
     data: PathBuf,
@@ -53,15 +58,17 @@ pub(super) struct Args {
     /// Arithmetic: f32 or f64
     #[arg(long, default_value = "f32")]
     precision: Precision,
-    /// Where to compute: auto or cpu
-    #[arg(long, default_value = "auto")]
-    device: Device,
+    #[command(flatten)]
+    device: DeviceArgs,
     /// Write the gradient of every parameter, under the parameter's name, to this safetensors file
     #[arg(long, value_name = "FILE")]
     grad: Option<PathBuf>,
     /// Evaluate value and gradient N more times and report the time of one evaluation
     #[arg(long, value_name = "N")]
     repeat: Option<u32>,
+    /// Print the time of each stage of an evaluation with gradient, by the GPU's own clock
+    #[arg(long)]
+    profile: bool,
     /// Seed of every random choice (the pairs that 'auto' takes its median from)
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -97,6 +104,8 @@ struct Report {
     seconds: f64,
     #[serde(flatten)]
     repeated: Option<Repeated>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    stages: Vec<StageTime>,
 }
 
 /// The time of one evaluation with everything loaded and allocated.
@@ -118,8 +127,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
     };
     let spec = LossSpec { objective: args.objective, kernel, estimator: args.estimator };
     match args.precision {
-        Precision::F32 => evaluate::<f32>(args, args.device.engine().as_ref(), &data, &spec, &parameters),
-        Precision::F64 => evaluate::<f64>(args, args.device.engine().as_ref(), &data, &spec, &parameters),
+        Precision::F32 => evaluate::<f32>(args, args.device.engine()?.as_ref(), &data, &spec, &parameters),
+        Precision::F64 => evaluate::<f64>(args, args.device.engine()?.as_ref(), &data, &spec, &parameters),
     }
 }
 
@@ -149,6 +158,10 @@ fn evaluate<T: Scalar>(
         }
         _ => None,
     };
+    let stages = match args.profile {
+        true => args.device.gpu()?.load_gpu(data, spec)?.profile(&parameters)?,
+        false => Vec::new(),
+    };
     if let (Some(path), Some(gradient)) = (&args.grad, &gradient) {
         gradient.write(path)?;
     }
@@ -167,6 +180,7 @@ fn evaluate<T: Scalar>(
         precision: T::NAME,
         seconds,
         repeated,
+        stages,
     };
     if args.json {
         print(&serde_json::to_string(&report).expect("a report of plain values serialises"))
@@ -225,6 +239,14 @@ impl Report {
                 "  repeated   {} times, median {:.6} s, fastest {:.6} s with gradient",
                 r.repeat, r.median_seconds, r.min_seconds
             ));
+        }
+        if !self.stages.is_empty() {
+            lines.push("  stage                 dispatches  time [ms]   GFLOP/s".into());
+            lines.extend(self.stages.iter().map(|stage| {
+                let (milliseconds, rate) =
+                    (stage.seconds * 1e3, stage.flops / stage.seconds.max(1e-12) * 1e-9);
+                format!("    {:<20}{:>10}{milliseconds:>11.3}{rate:>10.1}", stage.stage, stage.dispatches)
+            }));
         }
         if let Some(path) = grad {
             lines.push(format!("  gradient   written to {}", path.display()));

@@ -1,7 +1,11 @@
 //! The command line: one file per command.
 
+mod device;
+mod devices;
 mod loss;
 mod progress;
+mod quiet;
+mod validate;
 
 use crate::{Error, Result};
 use clap::{Parser, Subcommand};
@@ -13,6 +17,8 @@ use std::process::ExitCode;
 #[command(after_help = "Examples:
   skds loss data.npz --params model.safetensors
   skds loss data.csv --targets targets.csv --params model.safetensors --estimator u --json
+  skds devices
+  skds validate --quick --device gpu
 
 Run 'skds COMMAND --help' for everything a command can do.")]
 struct Cli {
@@ -23,6 +29,8 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Loss(loss::Args),
+    Devices(devices::Args),
+    Validate(validate::Args),
 }
 
 /// Runs the command line of this process.
@@ -30,8 +38,11 @@ enum Command {
 /// Exit codes: 0 for success, 1 for a computation that failed on valid input, 2 for bad input.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
+    quiet::quieten_mesa();
     let result = match cli.command {
         Command::Loss(args) => loss::run(&args),
+        Command::Devices(args) => devices::run(&args),
+        Command::Validate(args) => validate::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -44,7 +55,7 @@ pub fn main() -> ExitCode {
 
 fn exit_code(error: &Error) -> u8 {
     match error {
-        Error::NonFinite(_) => 1,
+        Error::NonFinite(_) | Error::Mismatch(_) | Error::Device { .. } => 1,
         _ => 2,
     }
 }

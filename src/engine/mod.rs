@@ -14,8 +14,9 @@
 pub mod cpu;
 mod device;
 pub mod gpu;
+pub mod validate;
 
-pub use device::Device;
+pub use device::{Chosen, Device};
 
 use crate::data::Dataset;
 use crate::kernel::Kernel;

@@ -5,6 +5,7 @@ use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use skds::Matrix;
 use skds::data::Dataset;
+use skds::engine::gpu::{GpuEngine, adapters};
 use skds::engine::{Engine, LossSpec, cpu::CpuEngine};
 use skds::kernel::KernelKind;
 use skds::model::{Activation, Drift, Noise, Parameters};
@@ -65,6 +66,15 @@ impl Case {
             })
             .collect()
     }
+}
+
+/// The GPU engine on whatever device there is. Tests never skip: without a device they fail and say what to do.
+pub fn gpu_engine() -> GpuEngine {
+    let gpus = adapters::list();
+    let gpu = adapters::any(&gpus).expect(
+        "these tests need a Vulkan device: on Debian, apt-get install mesa-vulkan-drivers libvulkan1",
+    );
+    GpuEngine::new(gpu)
 }
 
 /// Loss and gradient by the CPU engine.

@@ -93,7 +93,8 @@ impl Gpu {
 pub fn list() -> Vec<Gpu> {
     // GL is left out on purpose: its adapters pretend to more than their compute shaders can do.
     let backends = Backends::VULKAN | Backends::METAL | Backends::DX12;
-    let instance = Instance::new(InstanceDescriptor { backends, ..InstanceDescriptor::new_without_display_handle() });
+    let instance =
+        Instance::new(InstanceDescriptor { backends, ..InstanceDescriptor::new_without_display_handle() });
     let mut adapters = pollster::block_on(instance.enumerate_adapters(backends));
     adapters.retain(|adapter| {
         let compute = wgpu::DownlevelFlags::COMPUTE_SHADERS;

@@ -117,6 +117,14 @@ impl SumLayout {
     }
 }
 
+/// Columns that pass by a workgroup of stage `all_pairs` at a time.
+pub const PAIR_COLUMNS: u32 = 16;
+
+/// Rows that a workgroup of stage `all_pairs` keeps: two per thread where there are two sums only.
+pub fn pair_rows(objective: Objective, kernel: KernelKind) -> u32 {
+    if SumLayout::of(objective, kernel).count == 2 { 32 } else { 16 }
+}
+
 /// What a kernel's profile says of itself.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelTraits {
@@ -165,7 +173,9 @@ impl Choice {
             "kernel" => "kernel/imq_plus",
             "pair" => "objective/pair",
             "objective" => return format!("objective/{}", self.objective),
-            "activation" => return format!("activation/{}", self.activation.map_or("identity", Activation::name)),
+            "activation" => {
+                return format!("activation/{}", self.activation.map_or("identity", Activation::name));
+            }
             "diffusion" if self.full => "diffusion/full",
             "diffusion" => "diffusion/diagonal",
             "diffusion_rows" => "diffusion/rows",
@@ -199,27 +209,29 @@ impl Choice {
     /// Constants along a stage's axes: a shader that uses one of another axis does not compile.
     fn constants(&self, stage: &Stage) -> String {
         let mut text = String::new();
-        let mut flag = |name: &str, value: bool| text.push_str(&format!("const {name}: bool = {value};\n"));
+        let flag = |text: &mut String, name: &str, value: bool| {
+            text.push_str(&format!("const {name}: bool = {value};\n"));
+        };
         let kernel = traits_of(self.kernel);
         let (quadratic, share) = traits_of_objective(self.objective);
         let has = |axis| stage.axes.contains(&axis);
         if has(Axis::Kernel) {
-            flag("TILTED", kernel.tilted);
-            flag("LINEAR", kernel.linear);
-            flag("GAUSSIAN", kernel.gaussian);
+            flag(&mut text, "TILTED", kernel.tilted);
+            flag(&mut text, "LINEAR", kernel.linear);
+            flag(&mut text, "GAUSSIAN", kernel.gaussian);
         }
         if has(Axis::Objective) {
-            flag("QUADRATIC", quadratic);
+            flag(&mut text, "QUADRATIC", quadratic);
         }
         if has(Axis::Estimator) {
-            flag("ALL_PAIRS", self.estimator != Estimator::Linear);
-            flag("DISTINCT", self.estimator == Estimator::U);
+            flag(&mut text, "ALL_PAIRS", self.estimator != Estimator::Linear);
+            flag(&mut text, "DISTINCT", self.estimator == Estimator::U);
         }
         if has(Axis::Model) {
-            flag("MLP", self.activation.is_some());
+            flag(&mut text, "MLP", self.activation.is_some());
         }
         if has(Axis::Diffusion) {
-            flag("FULL", self.full);
+            flag(&mut text, "FULL", self.full);
         }
         if has(Axis::Objective) {
             text.push_str(&format!("const TILT_SHARE: f32 = {share:?};\n"));
@@ -228,7 +240,9 @@ impl Choice {
             let sums = SumLayout::of(self.objective, self.kernel);
             // KDS keeps three arrays of rows in shared memory: half as deep, it stays within 16 KiB.
             let chunk = if quadratic { 2 } else { 4 };
-            let tile_pairs = shared::PAIR_ROWS * shared::PAIR_COLUMNS;
+            let pair_rows = pair_rows(self.objective, self.kernel);
+            let tile_pairs = pair_rows * PAIR_COLUMNS;
+            flag(&mut text, "TWO", pair_rows == 32);
             let parts = match (self.estimator, quadratic) {
                 (Estimator::Linear, _) => 1,
                 (_, false) => 3,
@@ -241,13 +255,14 @@ impl Choice {
                 ("SUM_Z", sums.z),
                 ("SUM_M", sums.m),
                 ("CHUNK", chunk),
-                ("ROWS_QUADS", shared::PAIR_ROWS * chunk),
-                ("COLUMNS_QUADS", shared::PAIR_COLUMNS * chunk),
+                ("PAIR_ROWS", pair_rows),
+                ("ROWS_QUADS", pair_rows * chunk),
+                ("COLUMNS_QUADS", PAIR_COLUMNS * chunk),
                 // Shared arrays that a variant does without shrink to one element.
-                ("B_ROWS", if quadratic { shared::PAIR_ROWS * chunk } else { 1 }),
-                ("B_COLUMNS", if quadratic { shared::PAIR_COLUMNS * chunk } else { 1 }),
-                ("A_ROWS", if quadratic && self.full { shared::PAIR_ROWS * chunk } else { 1 }),
-                ("A_COLUMNS", if quadratic && self.full { shared::PAIR_COLUMNS * chunk } else { 1 }),
+                ("B_ROWS", if quadratic { pair_rows * chunk } else { 1 }),
+                ("B_COLUMNS", if quadratic { PAIR_COLUMNS * chunk } else { 1 }),
+                ("A_ROWS", if quadratic && self.full { pair_rows * chunk } else { 1 }),
+                ("A_COLUMNS", if quadratic && self.full { PAIR_COLUMNS * chunk } else { 1 }),
                 ("TILE_PAIRS", tile_pairs),
                 ("RW_PAIRS", if quadratic { tile_pairs } else { 1 }),
                 ("ZM_PAIRS", if kernel.gaussian { 1 } else { tile_pairs }),

@@ -73,14 +73,7 @@ impl Context {
         device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| {
             locked(&note).get_or_insert(error.to_string());
         }));
-        Ok(Context {
-            device,
-            queue,
-            name,
-            lost,
-            traffic: Mutex::default(),
-            pipelines: Mutex::default(),
-        })
+        Ok(Context { device, queue, name, lost, traffic: Mutex::default(), pipelines: Mutex::default() })
     }
 
     /// The adapter's name.

@@ -2,11 +2,11 @@
 
 use super::compose::{Choice, SumLayout, traits_of};
 use super::shared::{DEPTH, Job, RECORD_NUMBERS};
+use crate::Scalar;
 use crate::engine::LossSpec;
 use crate::kernel::{Profile, with_profile};
 use crate::model::{Activation, Drift, Noise, Parameters};
 use crate::objective::{Estimator, Kds, Objective, PairTerm, Skds};
-use crate::Scalar;
 
 /// The form of a model's parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,10 +15,12 @@ pub mod plan;
 mod session;
 pub mod shared;
 pub mod stages;
+mod training;
 
 pub use context::Traffic;
 pub use form::Form;
 pub use session::StageTime;
+pub use training::{Adam, GpuTraining, Standing};
 
 use crate::data::Dataset;
 use crate::engine::{Engine, Loss, LossSpec};
@@ -27,7 +29,7 @@ use crate::{Error, Result, Scalar};
 use adapters::Gpu;
 use context::Context;
 use plan::Bounds;
-use session::Session;
+use session::{Edit, Session};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -40,14 +42,24 @@ pub struct GpuEngine {
     limits: wgpu::Limits,
     bounds: Bounds,
     context: Mutex<Option<Arc<Context>>>,
+    edits: Vec<Edit>,
 }
 
 impl GpuEngine {
+    /// The arithmetic of shaders.
+    pub const PRECISION: &str = "f32";
+
     /// An engine on `gpu` with everything the device allows.
     pub fn new(gpu: &Gpu) -> Self {
         let limits = gpu.limits();
         let binding = limits.max_storage_buffer_binding_size.min(limits.max_buffer_size);
-        GpuEngine { gpu: gpu.clone(), limits, bounds: Bounds::new(binding, DEFAULT_BUDGET), context: Mutex::default() }
+        GpuEngine {
+            gpu: gpu.clone(),
+            limits,
+            bounds: Bounds::new(binding, DEFAULT_BUDGET),
+            context: Mutex::default(),
+            edits: Vec::new(),
+        }
     }
 
     /// Takes at most this many bytes of memory.
@@ -66,6 +78,13 @@ impl GpuEngine {
     /// Plans within these bounds, which must not exceed what the device allows.
     pub fn with_bounds(mut self, bounds: Bounds) -> Self {
         self.bounds = bounds;
+        self
+    }
+
+    /// Replaces text in the source of a stage. For tests: a wrong shader must be noticed.
+    #[doc(hidden)]
+    pub fn with_edit(mut self, stage: &'static str, from: &str, to: &str) -> Self {
+        self.edits.push(Edit { stage, from: from.into(), to: to.into() });
         self
     }
 
@@ -102,6 +121,7 @@ impl GpuEngine {
             bounds: self.bounds,
             data: data.clone(),
             spec: *spec,
+            edits: self.edits.clone(),
             session: None,
             environment_losses: vec![0.0; data.environments()],
             progress: Arc::default(),
@@ -115,7 +135,7 @@ impl<T: Scalar> Engine<T> for GpuEngine {
     }
 
     fn load(&self, data: &Dataset, spec: &LossSpec) -> Result<Box<dyn Loss<T>>> {
-        if T::NAME != "f32" {
+        if T::NAME != Self::PRECISION {
             return Err(Error::invalid(format!(
                 "precision is {}, expected f32 on a GPU: use --device cpu for {}",
                 T::NAME,
@@ -133,6 +153,7 @@ pub struct GpuLoss {
     bounds: Bounds,
     data: Dataset,
     spec: LossSpec,
+    edits: Vec<Edit>,
     session: Option<Session>,
     environment_losses: Vec<f64>,
     progress: Arc<AtomicU64>,
@@ -146,7 +167,8 @@ impl GpuLoss {
         if self.session.as_ref().is_none_or(|session| session.form != form) {
             self.session = None;
             let context = self.context.clone();
-            self.session = Some(Session::new(context, &self.data, &self.spec, form, &self.bounds)?);
+            self.session =
+                Some(Session::new(context, &self.data, &self.spec, form, &self.bounds, &self.edits)?);
         }
         let session = self.session.as_mut().expect("made above");
         session.write_parameters(parameters)?;

@@ -75,9 +75,14 @@ pub fn unpack<T: Scalar>(quads: &[f32], form: &Form, parameters: &mut Parameters
 }
 
 /// The name and position of the parameter that number `at` of the packed parameters is, if it is one.
-pub fn name_of<T: Scalar>(parameters: &Parameters<T>, form: &Form, at: usize) -> Option<(&'static str, usize)> {
+pub fn name_of<T: Scalar>(
+    parameters: &Parameters<T>,
+    form: &Form,
+    at: usize,
+) -> Option<(&'static str, usize)> {
     let names: Vec<_> = parameters.tensors().iter().map(|t| t.name).collect();
-    for ((place, width, values), name) in arrays!(parameters, form, as_slice, as_slice).into_iter().zip(names) {
+    for ((place, width, values), name) in arrays!(parameters, form, as_slice, as_slice).into_iter().zip(names)
+    {
         let stride = width.next_multiple_of(4);
         let (first, count) = (place as usize * 4, values.len() / width * stride);
         if at >= first && at < first + count && (at - first) % stride < width {

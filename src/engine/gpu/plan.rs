@@ -1,9 +1,9 @@
 //! Every dispatch of an evaluation, planned before anything is allocated: which rows go together, how large each
 //! dispatch is, and what everything costs in bytes. All dispatch arithmetic is here.
 
-use super::compose::traits_of;
+use super::compose::{pair_rows, traits_of};
 use super::form::Form;
-use super::shared::{Block, Environment, FOLD, Job, LOSS_LANES, PAIR_ROWS, ROW_BLOCK, TILE};
+use super::shared::{Block, Environment, FOLD, Job, LOSS_LANES, ROW_BLOCK, TILE};
 use super::stages::{self, Stage};
 use crate::engine::LossSpec;
 use crate::objective::Estimator;
@@ -83,18 +83,29 @@ pub fn fold(groups: u32) -> [u32; 2] {
 pub struct Sizes {
     /// `parameters`, `gradient`.
     pub parameters: u64,
+    /// `diffusion`.
     pub diffusion: u64,
+    /// `centres`.
     pub centres: u64,
+    /// `blocks`.
     pub blocks: u64,
+    /// `environments`.
     pub environments: u64,
+    /// `columns`.
     pub columns: u64,
+    /// `totals`.
     pub totals: u64,
+    /// `sums`.
     pub sums: u64,
+    /// `partials`.
     pub partials: u64,
+    /// `a_bar`, `symmetric`.
     pub a_bar: u64,
+    /// `losses`.
     pub losses: u64,
-    /// Of one block's rows.
+    /// `x` for one block of rows.
     pub x_block: u64,
+    /// `work` for one block of rows.
     pub work_block: u64,
 }
 
@@ -158,7 +169,8 @@ impl Plan {
         let partial = form.units() * stride * QUAD;
         let backward_splits = split(bounds, weight_tiles, longest, partial);
         sizes.partials = backward_splits * partial;
-        let pair_tiles = longest * u64::from(ROW_BLOCK / PAIR_ROWS) * column_tiles;
+        let pair_tiles =
+            longest * u64::from(ROW_BLOCK / pair_rows(spec.objective, spec.kernel.kind())) * column_tiles;
         let most_columns = rows.iter().map(|n| *n as u64).max().unwrap_or(1).div_ceil(256);
         let pair_splits =
             if all_pairs { split(bounds, pair_tiles, most_columns, longest * sums_block) } else { 1 };
@@ -387,6 +399,7 @@ impl Maker<'_> {
             if self.shared_pairs(here, *there) == 0 {
                 continue;
             }
+            let per_block = ROW_BLOCK / pair_rows(self.spec.objective, self.spec.kernel.kind());
             // Inner products once per slice of 64 coordinates, sums once.
             let pair_flops = f64::from(self.job.stride) * 4.0 * (6.0 * f64::from(tiles) + 10.0) + 40.0;
             let mut first = here.first_block;
@@ -394,12 +407,13 @@ impl Maker<'_> {
             while first < end {
                 let mut count = 1;
                 let part = |count: u64| self.shared_pairs(Span { first_block: first, blocks: count }, *there);
-                while first + count < end && part(count + 1) as f64 * pair_flops <= self.bounds.dispatch_flops {
+                while first + count < end && part(count + 1) as f64 * pair_flops <= self.bounds.dispatch_flops
+                {
                     count += 1;
                 }
                 let pairs = part(count);
                 let job = Job {
-                    groups: narrow(count) * (ROW_BLOCK / PAIR_ROWS) * tiles * self.pair_splits,
+                    groups: narrow(count) * per_block * tiles * self.pair_splits,
                     column_tiles: tiles,
                     splits: self.pair_splits,
                     first_row: narrow(first - here.first_block) * ROW_BLOCK,
@@ -434,7 +448,8 @@ impl Maker<'_> {
 
     fn adjoint(&self, list: &mut Vec<Dispatch>, span: usize, gradient: bool) {
         let tiles = self.tiles();
-        let mut dispatch = self.on_rows(&stages::ADJOINT, span, tiles, 30.0 + 6.0 * f64::from(self.job.hidden));
+        let mut dispatch =
+            self.on_rows(&stages::ADJOINT, span, tiles, 30.0 + 6.0 * f64::from(self.job.hidden));
         dispatch.job.column_tiles = tiles;
         dispatch.job.splits = self.pair_splits;
         list.push(dispatch);
@@ -450,7 +465,12 @@ impl Maker<'_> {
             let splits = self.backward_splits;
             let groups = self.job.unit_stride.div_ceil(TILE / 4) * tiles * splits;
             let job = Job { groups, column_tiles: tiles, splits, accumulate, ..self.job };
-            list.push(self.dispatch(&stages::BACKWARD, span, job, 2.0 * rows * f64::from(self.job.units) * d));
+            list.push(self.dispatch(
+                &stages::BACKWARD,
+                span,
+                job,
+                2.0 * rows * f64::from(self.job.units) * d,
+            ));
         }
     }
 
@@ -477,8 +497,11 @@ impl Maker<'_> {
         }
         if adjoints {
             let column_tiles = if gradient { tiles } else { 0 };
-            let unit_tiles =
-                if gradient && self.form.hidden.is_some() { (2 * self.job.unit_stride).div_ceil(16) } else { 0 };
+            let unit_tiles = if gradient && self.form.hidden.is_some() {
+                (2 * self.job.unit_stride).div_ceil(16)
+            } else {
+                0
+            };
             let losses = if self.spec.estimator == Estimator::Linear { 0 } else { e };
             let groups = column_tiles + unit_tiles + losses;
             let job = Job { groups, column_tiles, unit_tiles, ..self.job };

@@ -1,16 +1,16 @@
 //! One problem on one device: buffers, bound dispatches, and a run of them.
 
-use super::compose::traits_of;
+use super::compose::{Choice, Composed, traits_of};
 use super::context::{Context, Pipeline};
 use super::form::Form;
 use super::pack;
 use super::plan::{Bounds, Dispatch, Plan};
 use super::shared::{Block, LOSS_LANES, ROW_BLOCK};
-use super::stages::Slot;
+use super::stages::{Slot, Stage};
 use crate::data::Dataset;
 use crate::engine::LossSpec;
-use crate::{Error, Result, Scalar};
 use crate::model::Parameters;
+use crate::{Error, Result, Scalar};
 use encase::{ShaderSize, ShaderType, StorageBuffer, UniformBuffer};
 use glam::Vec4;
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use wgpu::{Buffer, BufferUsages};
 
 /// Time that a stage took on the device, over all its dispatches.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct StageTime {
     /// The stage's name.
     pub stage: &'static str,
@@ -62,6 +62,15 @@ pub(super) struct Session {
     gradient: Vec<Bound>,
     /// What `parameters` holds.
     uploaded: Vec<Vec4>,
+    edits: Vec<Edit>,
+}
+
+/// A change to a stage's source: how tests see that a wrong shader is noticed.
+#[derive(Clone, Debug)]
+pub(super) struct Edit {
+    pub stage: &'static str,
+    pub from: String,
+    pub to: String,
 }
 
 impl Session {
@@ -72,6 +81,7 @@ impl Session {
         spec: &LossSpec,
         form: Form,
         bounds: &Bounds,
+        edits: &[Edit],
     ) -> Result<Self> {
         let rows: Vec<usize> = (0..data.environments()).map(|e| data.rows(e).len()).collect();
         let plan = Plan::new(&rows, &form, spec, bounds)?;
@@ -123,6 +133,7 @@ impl Session {
             value: Vec::new(),
             gradient: Vec::new(),
             uploaded: Vec::new(),
+            edits: edits.to_vec(),
         };
         session.bind(spec)?;
         session.write_samples(data, spec)?;
@@ -132,6 +143,23 @@ impl Session {
     /// A buffer that all spans share.
     pub fn buffer(&self, slot: Slot) -> &Buffer {
         &self.shared[&slot]
+    }
+
+    /// The source of a stage, with the edits that tests ask for.
+    pub fn compose(&self, choice: &Choice, stage: &Stage) -> Result<Composed> {
+        let mut composed = choice.compose(stage)?;
+        for Edit { from, to, .. } in self.edits.iter().filter(|edit| edit.stage == stage.name) {
+            if !composed.source.contains(from) {
+                return Err(Error::invalid(format!(
+                    "'{from}' is not in {}, expected text to edit",
+                    composed.label
+                )));
+            }
+            composed.source = composed.source.replace(from, to);
+            // Pipelines are kept by label.
+            composed.label = format!("{} edited from {from} to {to}", composed.label);
+        }
+        Ok(composed)
     }
 
     /// Compiles and binds every dispatch, and uploads what each is told.
@@ -152,7 +180,7 @@ impl Session {
         let mut bound = [Vec::new(), Vec::new()];
         for (list, bound) in lists.iter().zip(&mut bound) {
             for dispatch in list {
-                let composed = choice.compose(dispatch.stage)?;
+                let composed = self.compose(&choice, dispatch.stage)?;
                 let pipeline = self.context.pipeline(dispatch.stage, &composed)?;
                 let key = (composed.label.clone(), dispatch.span, dispatch.other);
                 let group = match groups.get(&key) {
@@ -193,11 +221,8 @@ impl Session {
         dispatch: &Dispatch,
         jobs: &Buffer,
     ) -> Result<wgpu::BindGroup> {
-        let told = wgpu::BufferBinding {
-            buffer: jobs,
-            offset: 0,
-            size: Some(super::shared::Job::SHADER_SIZE),
-        };
+        let told =
+            wgpu::BufferBinding { buffer: jobs, offset: 0, size: Some(super::shared::Job::SHADER_SIZE) };
         let mut entries =
             vec![wgpu::BindGroupEntry { binding: 0, resource: wgpu::BindingResource::Buffer(told) }];
         for (at, slot) in slots.iter().enumerate() {
@@ -208,10 +233,8 @@ impl Session {
                 Slot::WorkOther => &self.rows[dispatch.other].work,
                 shared => &self.shared[shared],
             };
-            entries.push(wgpu::BindGroupEntry {
-                binding: at as u32 + 1,
-                resource: buffer.as_entire_binding(),
-            });
+            entries
+                .push(wgpu::BindGroupEntry { binding: at as u32 + 1, resource: buffer.as_entire_binding() });
         }
         self.context.bind(&pipeline.layout, &entries)
     }
@@ -324,13 +347,11 @@ impl Session {
             let losses = nan(self.plan.sizes.losses);
             self.context.queue.write_buffer(&self.shared[&Slot::Losses], 0, bytemuck::cast_slice(&losses));
             if gradient {
-                // Padding stays 0: no stage writes it.
-                let weights = nan(self.form.units() * 16 * (self.form.dim as u64 / 4));
-                let whole = self.form.dim % 4 == 0;
-                if whole {
-                    let target = &self.shared[&Slot::Gradient];
-                    self.context.queue.write_buffer(target, 0, bytemuck::cast_slice(&weights));
-                }
+                // Log-scales of a full diffusion are written number by number, and their padding is read.
+                let (places, quads) = self.form.places();
+                let end = if self.form.full { places.scale } else { quads };
+                let target = &self.shared[&Slot::Gradient];
+                self.context.queue.write_buffer(target, 0, bytemuck::cast_slice(&nan(end * 16)));
             }
         }
     }
@@ -381,7 +402,9 @@ impl Session {
                     time.seconds += seconds;
                     time.flops += bound.flops;
                 }
-                None => times.push(StageTime { stage: bound.stage, dispatches: 1, seconds, flops: bound.flops }),
+                None => {
+                    times.push(StageTime { stage: bound.stage, dispatches: 1, seconds, flops: bound.flops })
+                }
             }
         }
         Ok(times)

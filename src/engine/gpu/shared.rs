@@ -11,10 +11,6 @@ pub const TILE: u32 = 64;
 pub const DEPTH: u32 = 16;
 /// Workgroups per row of a folded dispatch: what every device allows in one dimension.
 pub const FOLD: u32 = 65_535;
-/// Rows that a workgroup of stage `all_pairs` keeps.
-pub const PAIR_ROWS: u32 = 32;
-/// Columns that pass by it at a time.
-pub const PAIR_COLUMNS: u32 = 16;
 /// Partial sums of the loss per environment that the host adds up.
 pub const LOSS_LANES: u32 = 16;
 /// Quads at the head of a row's record in `work`: (ω, τ, rest, ∂/∂rest), (c_b, c_r, c_z, c_y), (c_w, c_m, 0, 0).

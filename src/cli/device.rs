@@ -1,0 +1,41 @@
+//! The options of every command that computes.
+
+use crate::engine::gpu::{DEFAULT_BUDGET, GpuEngine};
+use crate::engine::{Device, Engine};
+use crate::{Error, Result, Scalar};
+
+/// Where to compute.
+#[derive(clap::Args)]
+pub(super) struct DeviceArgs {
+    /// Where to compute: auto (a real GPU if there is one, otherwise the CPU), cpu, gpu, or the index or a part of
+    /// the name of one that 'skds devices' lists
+    #[arg(long, default_value = "auto", value_name = "DEVICE")]
+    pub device: Device,
+    /// The most memory to take on a GPU, in GiB
+    #[arg(long, value_name = "GIB", default_value_t = (DEFAULT_BUDGET >> 30) as f64, allow_hyphen_values = true)]
+    pub gpu_memory: f64,
+}
+
+impl DeviceArgs {
+    fn memory(&self) -> Result<u64> {
+        if !(self.gpu_memory > 0.0 && self.gpu_memory < 1e6) {
+            return Err(Error::invalid(format!(
+                "--gpu-memory is {}, expected a number of GiB above 0",
+                self.gpu_memory
+            )));
+        }
+        Ok((self.gpu_memory * f64::from(1 << 30)) as u64)
+    }
+
+    /// The engine.
+    pub fn engine<T: Scalar>(&self) -> Result<Box<dyn Engine<T>>> {
+        self.device.engine(self.memory()?)
+    }
+
+    /// The GPU engine; an error if the device is none.
+    pub fn gpu(&self) -> Result<GpuEngine> {
+        self.device
+            .gpu::<f32>(self.memory()?)?
+            .ok_or_else(|| Error::invalid(format!("the device '{}' is the CPU, expected a GPU", self.device)))
+    }
+}

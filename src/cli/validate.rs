@@ -1,0 +1,165 @@
+//! `skds validate`: can this device be trusted? Compares it with the f64 CPU engine.
+
+use super::device::DeviceArgs;
+use super::{print, progress::Watch};
+use crate::engine::validate::{Cell, FULL_SHAPES, MODELS, QUICK_SHAPES, TOLERANCE, cells, compare};
+use crate::engine::{Device, Engine, cpu::CpuEngine};
+use crate::kernel::KernelKind;
+use crate::objective::{Estimator, Objective};
+use crate::{Error, Result};
+use serde::Serialize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+/// Compare a device with the f64 CPU engine over everything it can compute.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Run this on a new card before you trust it. Exits with 1 if anything differs too much.
+
+Examples:
+  # A few seconds
+  skds validate --quick --device gpu
+
+  # Every shape, with progress; takes minutes on a software adapter
+  skds validate --device 0"
+)]
+pub(super) struct Args {
+    /// Small shapes only: takes seconds
+    #[arg(long)]
+    quick: bool,
+    #[command(flatten)]
+    device: DeviceArgs,
+    /// Seed of samples and parameters
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is printed.
+#[derive(Serialize)]
+struct Report {
+    device: String,
+    precision: &'static str,
+    tolerance: f64,
+    comparisons: usize,
+    worst: f64,
+    passed: bool,
+    seconds: f64,
+    rows: Vec<Row>,
+}
+
+/// The worst errors of one loss, by model.
+#[derive(Serialize)]
+struct Row {
+    objective: &'static str,
+    kernel: &'static str,
+    estimator: &'static str,
+    errors: Vec<f64>,
+    passed: bool,
+}
+
+pub(super) fn run(args: &Args) -> Result<()> {
+    let start = Instant::now();
+    let engine: Box<dyn Engine<f32>> = match args.device.device {
+        // Without a real GPU, `auto` checks f32 on the CPU.
+        Device::Cpu => Box::new(CpuEngine),
+        _ => args.device.engine()?,
+    };
+    let all = cells(if args.quick { QUICK_SHAPES } else { FULL_SHAPES });
+    let done = Arc::new(AtomicU64::new(0));
+    let watch = Watch::new("comparisons", done.clone(), all.len() as u64);
+    let mut found = Vec::new();
+    for cell in all {
+        found.push(compare(engine.as_ref(), cell, args.seed)?);
+        done.fetch_add(1, Ordering::Relaxed);
+    }
+    drop(watch);
+    let report = Report::new(engine.device(), &found, start.elapsed().as_secs_f64());
+    if args.json {
+        print(&serde_json::to_string(&report).expect("a report of plain values serialises"))?;
+    } else {
+        print(&report.to_text())?;
+    }
+    match found.iter().find(|cell| !cell.passes()) {
+        None => Ok(()),
+        Some(Cell { spec, model, shape, worst, error }) => Err(Error::Mismatch(format!(
+            "{} differs from the f64 CPU engine: {worst} of {} {} {} with a {} model of {} variables by {error:.1e}, expected at most {TOLERANCE:.0e}",
+            report.device,
+            spec.objective,
+            spec.kernel.kind(),
+            spec.estimator,
+            model.name,
+            shape.1
+        ))),
+    }
+}
+
+impl Report {
+    fn new(device: String, cells: &[Cell], seconds: f64) -> Self {
+        // NaN counts as the worst there is.
+        let worse = |a: f64, b: f64| if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) };
+        let mut rows = Vec::new();
+        for &objective in Objective::ALL {
+            for &kernel in KernelKind::ALL {
+                for &estimator in Estimator::ALL {
+                    let of = |cell: &&Cell| {
+                        cell.spec.objective == objective
+                            && cell.spec.kernel.kind() == kernel
+                            && cell.spec.estimator == estimator
+                    };
+                    let errors = MODELS
+                        .iter()
+                        .map(|model| {
+                            let cells = cells.iter().filter(of).filter(|cell| cell.model == *model);
+                            cells.fold(0.0, |worst, cell| worse(worst, cell.error))
+                        })
+                        .collect();
+                    rows.push(Row {
+                        objective: objective.name(),
+                        kernel: kernel.name(),
+                        estimator: estimator.name(),
+                        errors,
+                        passed: cells.iter().filter(of).all(Cell::passes),
+                    });
+                }
+            }
+        }
+        Report {
+            device,
+            precision: "f32",
+            tolerance: TOLERANCE,
+            comparisons: cells.len(),
+            worst: cells.iter().fold(0.0, |worst, cell| worse(worst, cell.error)),
+            passed: cells.iter().all(Cell::passes),
+            seconds,
+            rows,
+        }
+    }
+
+    fn to_text(&self) -> String {
+        let heads = ["linear", "lin full", "sigmoid", "tanh", "relu", "sig full"];
+        let mut lines = vec![
+            format!("{} in f32 against the CPU in f64: largest error of loss and gradients", self.device),
+            format!("relative to each one's largest entry; tolerance {:.0e}\n", self.tolerance),
+            format!("{:<22}{}", "", heads.map(|head| format!("{head:>9}")).concat()),
+        ];
+        for row in &self.rows {
+            let errors: String = row.errors.iter().map(|error| format!("{error:>9.1e}")).collect();
+            let verdict = if row.passed { "" } else { "  FAILS" };
+            let name = format!("{} {} {}", row.objective, row.kernel, row.estimator);
+            lines.push(format!("{name:<22}{errors}{verdict}"));
+        }
+        lines.push(format!(
+            "\n{}: {} comparisons, worst {:.1e}, tolerance {:.0e}, {:.1} s",
+            if self.passed { "passed" } else { "FAILED" },
+            self.comparisons,
+            self.worst,
+            self.tolerance,
+            self.seconds
+        ));
+        lines.join("\n")
+    }
+}
