@@ -4,17 +4,23 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 
-need() { # need COMMAND PACKAGE: installs a Debian package if its command is missing
-    command -v "$1" >/dev/null && return
-    command -v apt-get >/dev/null || { echo "'$1' is missing and there is no apt-get to install $2 with" >&2; exit 1; }
+install() { # install PACKAGE...: Debian packages
+    command -v apt-get >/dev/null || { echo "there is no apt-get to install $* with" >&2; exit 1; }
     local sudo=""
     [ "$(id -u)" = 0 ] || sudo="sudo"
-    $sudo apt-get update -qq && $sudo apt-get install -y -qq "$2"
+    $sudo apt-get update -qq && $sudo apt-get install -y -qq "$@"
 }
 
 step() { printf '\n== %s\n' "$*"; "$@"; }
 
-need cc gcc
+command -v cc >/dev/null || install gcc
+# A Vulkan device in software for the GPU engine's tests, and the compiler of AMD's driver for the cost of its shaders.
+drivers=/usr/share/vulkan/icd.d
+if ! ls "$drivers"/lvp_icd*.json "$drivers"/radeon_icd*.json >/dev/null 2>&1 || ! PATH="$PATH:/sbin:/usr/sbin" ldconfig -p | grep -q 'libvulkan\.so\.1'; then
+    install mesa-vulkan-drivers libvulkan1
+fi
+# Mesa's device-selection layer looks for a desktop session and complains if there is none.
+export NODEVICE_SELECT=1
 for component in fmt clippy; do
     cargo "$component" --version >/dev/null 2>&1 || {
         echo "cargo $component is missing: run 'rustup component add rustfmt clippy'" >&2
@@ -28,3 +34,10 @@ step cargo clippy --release --locked --all-targets -- -D warnings
 step cargo test --release --locked --all-targets --no-fail-fast
 step cargo test --release --locked --doc
 step cargo doc --release --locked --no-deps
+
+# What every composed shader costs on AMD's RDNA2: no spilled registers, no scratch memory, enough subgroups.
+cost=(--manifest-path tools/shader-cost/Cargo.toml --target-dir target/shader-cost --locked)
+step cargo fmt --check --manifest-path tools/shader-cost/Cargo.toml
+step cargo clippy "${cost[@]}" --all-targets -- -D warnings
+step cargo test "${cost[@]}"
+step tools/shader-cost/run.sh --brief

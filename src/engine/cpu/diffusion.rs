@@ -36,6 +36,18 @@ pub(super) struct DiffusionAdjoint<T> {
     pub trace2: f64,
 }
 
+impl<T: Scalar> Adjoint<T> {
+    /// Adds `factor` times the tasks' shares of ∂/∂α, rows of `stride` numbers, in their order (diagonal diffusion; a
+    /// full one has none).
+    pub fn add_alpha_shares(&mut self, shares: &[T], stride: usize, factor: f64) {
+        if let Adjoint::Diagonal(bar) = self {
+            for share in shares.chunks_exact(stride) {
+                bar.iter_mut().zip(share).for_each(|(bar, share)| *bar += factor * share.to_f64());
+            }
+        }
+    }
+}
+
 impl<T: Scalar> Diffusion<T> {
     /// The diffusion of environment `e`.
     pub fn new(parameters: &Parameters<T>, e: usize) -> Self {

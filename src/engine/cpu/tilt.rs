@@ -162,16 +162,9 @@ pub(super) fn untilt<T: Scalar, P: Profile<T>, O: PairTerm>(
         };
     });
     adjoint.trace += traces.iter().sum::<f64>();
-    match (&mut adjoint.form, &work.full_tilt) {
-        (Adjoint::Diagonal(bar), _) => {
-            for task in alphas.chunks_exact(stride) {
-                bar.iter_mut().zip(task).for_each(|(bar, share)| *bar += share.to_f64());
-            }
-        }
-        (Adjoint::Full(bar), Some(full)) => {
-            add_outer_product(bar.view_mut(), &full.ax_bar, &samples.x, rows);
-        }
-        (Adjoint::Full(_), None) => unreachable!("`tilt` ran before"),
+    adjoint.form.add_alpha_shares(&alphas, stride, 1.0);
+    if let (Adjoint::Full(bar), Some(full)) = (&mut adjoint.form, &work.full_tilt) {
+        add_outer_product(bar.view_mut(), &full.ax_bar, &samples.x, rows);
     }
 }
 

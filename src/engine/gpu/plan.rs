@@ -242,7 +242,7 @@ impl Plan {
 /// How many parts to cut a sum into: until `tiles` workgroups become busy ones, at most `most`, within a binding.
 fn split(bounds: &Bounds, tiles: u64, most: u64, part_bytes: u64) -> u64 {
     let fit = bounds.binding_bytes / 4 / part_bytes.max(1);
-    bounds.busy_groups.div_ceil(tiles).min(most).min(fit).min(64).max(1)
+    bounds.busy_groups.div_ceil(tiles).min(most).min(fit).clamp(1, 64)
 }
 
 /// Bytes for people.

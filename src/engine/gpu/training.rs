@@ -197,6 +197,11 @@ impl<'a, T: Scalar> GpuTraining<'a, T> {
         session.context.submit(commands)
     }
 
+    /// Waits until all steps so far are done.
+    pub fn wait(&self) -> Result<()> {
+        self.session().context.wait()
+    }
+
     /// Dispatches, submissions and bytes since the device was opened.
     pub fn traffic(&self) -> super::Traffic {
         self.loss.traffic()

@@ -128,13 +128,9 @@ impl<T: Scalar, P: Profile<T>> Pass<'_, T, P> {
         adjoint.trace = weight * sum(|t| t.r);
         adjoint.trace2 = 0.5 * weight * sum(|t| t.z);
         let mut drift = sum(|t| t.drift);
-        match &mut adjoint.form {
-            Adjoint::Diagonal(bar) => {
-                for block in alphas.chunks_exact(stride) {
-                    bar.iter_mut().zip(block).for_each(|(bar, share)| *bar += 2.0 * weight * share.to_f64());
-                }
-            }
-            Adjoint::Full(bar) => drift += self.full::<O>(layout, state, work, bar),
+        adjoint.form.add_alpha_shares(alphas, stride, 2.0 * weight);
+        if let Adjoint::Full(bar) = &mut adjoint.form {
+            drift += self.full::<O>(layout, state, work, bar);
         }
         // ζ is linear in drift and diffusion, the rest of SKDS's linear part is quadratic in them.
         let rest = if O::QUADRATIC { 0.5 } else { 1.0 } * sum(|t| t.rest);

@@ -115,16 +115,9 @@ pub(super) fn pairs<T: Scalar, P: Profile<T>, O: PairTerm>(
     let mut adjoint = diffusion.adjoint(d);
     adjoint.trace = totals.iter().map(|t| t.trace).sum();
     adjoint.trace2 = totals.iter().map(|t| t.trace2).sum();
-    match (&mut adjoint.form, &work.full_pairs.rows) {
-        (Adjoint::Diagonal(bar), _) => {
-            for task in alphas.chunks_exact(stride) {
-                bar.iter_mut().zip(task).for_each(|(bar, share)| *bar += share.to_f64());
-            }
-        }
-        (Adjoint::Full(bar), Some([r, _, z_bar])) => {
-            product(bar.view_mut(), z_bar.view(0..count).transpose(), r.view(0..count));
-        }
-        (Adjoint::Full(_), None) => unreachable!("prepared above"),
+    adjoint.form.add_alpha_shares(&alphas, stride, 1.0);
+    if let (Adjoint::Full(bar), Some([r, _, z_bar])) = (&mut adjoint.form, &work.full_pairs.rows) {
+        product(bar.view_mut(), z_bar.view(0..count).transpose(), r.view(0..count));
     }
     (weight * totals.iter().map(|t| t.term).sum::<f64>(), adjoint)
 }

@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# What every composed shader costs on AMD's RDNA2, without such a GPU: registers, spills, scratch, occupancy and the
+# compiler's estimates. Fails if a shader spills, uses scratch memory, or keeps too few subgroups busy without a reason
+# in exceptions.txt. Options (--brief, --json) are handed on.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+rm -rf target/shaders
+cargo run --quiet --release --locked --example shaders -- target/shaders
+cargo run --quiet --locked --manifest-path tools/shader-cost/Cargo.toml --target-dir target/shader-cost -- "$@" target/shaders
