@@ -15,12 +15,6 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) t
         diffusion[e * job.diffusion_stride + k] = alpha;
         traces += vec4<f32>(dot(alpha, vec4<f32>(1.0)), dot(alpha, alpha), 0.0, 0.0);
     }
-    var total = sum_lanes(traces, thread);
-    // Lane 0 of every column holds its sum; the columns are few.
-    tree[thread] = total;
-    workgroupBarrier();
-    if (thread == 0u) {
-        for (var column = 1u; column < 16u; column++) { total += tree[column]; }
-        diffusion[e * job.diffusion_stride + job.at_traces] = total;
-    }
+    let total = sum_all(traces, thread);
+    if (thread == 0u) { diffusion[e * job.diffusion_stride + job.at_traces] = total; }
 }

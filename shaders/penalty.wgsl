@@ -44,11 +44,6 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) t
             gradient[first + unit * job.stride] += slope * parameters[first + unit * job.stride];
         }
     }
-    var total = sum_lanes(value, thread);
-    tree[thread] = total;
-    workgroupBarrier();
-    if (thread == 0u) {
-        for (var column = 1u; column < 16u; column++) { total += tree[column]; }
-        penalties[group] = job.strength * dot(total, vec4<f32>(1.0));
-    }
+    let total = sum_all(value, thread);
+    if (thread == 0u) { penalties[group] = job.strength * dot(total, vec4<f32>(1.0)); }
 }

@@ -27,11 +27,8 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) t
         symmetric[base + row * job.stride + k] = both;
         sum += both * a;
     }
-    var total = sum_lanes(sum, thread);
-    tree[thread] = total;
-    workgroupBarrier();
+    let total = sum_all(sum, thread);
     if (thread == 0u) {
-        for (var column = 1u; column < 16u; column++) { total += tree[column]; }
         gradient[job.at_scale + e * job.stride + row / 4u][row % 4u] = dot(total, vec4<f32>(1.0));
     }
 }

@@ -17,11 +17,6 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) t
         }
         traces += vec4<f32>(diffusion[base + row * job.stride + row / 4u][row % 4u], squares, 0.0, 0.0);
     }
-    var total = sum_lanes(traces, thread);
-    tree[thread] = total;
-    workgroupBarrier();
-    if (thread == 0u) {
-        for (var column = 1u; column < 16u; column++) { total += tree[column]; }
-        diffusion[base + job.at_traces] = total;
-    }
+    let total = sum_all(traces, thread);
+    if (thread == 0u) { diffusion[base + job.at_traces] = total; }
 }

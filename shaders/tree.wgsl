@@ -12,3 +12,16 @@ fn sum_lanes(value: vec4<f32>, thread: u32) -> vec4<f32> {
     workgroupBarrier();
     return tree[thread % 16u];
 }
+
+// Sums over all threads; thread 0 gets the sum.
+fn sum_all(value: vec4<f32>, thread: u32) -> vec4<f32> {
+    // The 16 columns that lane 0 holds are few: one thread adds them.
+    var total = sum_lanes(value, thread);
+    workgroupBarrier();
+    if (thread < 16u) { tree[thread] = total; }
+    workgroupBarrier();
+    if (thread == 0u) {
+        for (var column = 1u; column < 16u; column++) { total += tree[column]; }
+    }
+    return total;
+}

@@ -14,13 +14,3 @@ fn store(row: u32, column: u32, value: vec4<f32>) {
     if (column >= job.stride) { return; }
     work[row * job.work_stride + job.at_left + column] = value;
 }
-
-#use product_rows
-
-@compute @workgroup_size(128)
-fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
-    let group = group_of(id);
-    if (group >= job.groups) { return; }
-    tile_environment = block_of(group / job.column_tiles * TILE).environment;
-    product_rows(group / job.column_tiles, group % job.column_tiles, job.stride, thread);
-}

@@ -12,8 +12,11 @@
 mod csv;
 mod npy;
 mod npz;
+mod standardize;
 #[cfg(test)]
 mod tests;
+
+pub use standardize::Standardization;
 
 use crate::{Error, Matrix, Result};
 use std::collections::HashSet;

@@ -18,23 +18,41 @@ type Checked<T> = std::result::Result<T, String>;
 impl Parameters<f64> {
     /// Reads a safetensors file of float32 or float64 tensors.
     pub fn read(path: &Path) -> Result<Parameters<f64>> {
+        Ok(Self::read_with_metadata(path)?.0)
+    }
+
+    /// Reads the file with its metadata.
+    pub(super) fn read_with_metadata(path: &Path) -> Result<(Parameters<f64>, BTreeMap<String, String>)> {
         let bytes =
             std::fs::read(path).map_err(|source| Error::Io { action: "read", path: path.into(), source })?;
-        Container::open(&bytes)
-            .and_then(|file| file.parameters())
-            .map_err(|problem| Error::file(path, problem))
+        let read = |file: Container| {
+            let metadata =
+                file.header.metadata().iter().flatten().map(|(k, v)| (k.clone(), v.clone())).collect();
+            Ok((file.parameters()?, metadata))
+        };
+        Container::open(&bytes).and_then(read).map_err(|problem| Error::file(path, problem))
     }
 }
 
 impl<T: Scalar> Parameters<T> {
     /// Writes a safetensors file in the precision of these parameters; the same parameters give the same bytes.
     pub fn write(&self, path: &Path) -> Result<()> {
+        self.write_with_metadata(path, BTreeMap::new())
+    }
+
+    /// Writes the file with more metadata than the model's kind.
+    pub(super) fn write_with_metadata(
+        &self,
+        path: &Path,
+        mut metadata: BTreeMap<String, String>,
+    ) -> Result<()> {
         self.check_shapes()?;
+        metadata.extend(self.metadata().into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())));
         let single = T::NAME == f32::NAME;
         let (dtype, size) = if single { (Dtype::F32, 4) } else { (Dtype::F64, 8) };
         let mut tensors = self.tensors();
         tensors.sort_by_key(|tensor| tensor.name);
-        let mut header = BTreeMap::from([("__metadata__", Entry::Metadata(self.metadata()))]);
+        let mut header = BTreeMap::from([("__metadata__", Entry::Metadata(metadata))]);
         let mut end = 0;
         for tensor in &tensors {
             let start = end;
@@ -74,7 +92,7 @@ impl<T: Scalar> Parameters<T> {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Entry {
-    Metadata(BTreeMap<&'static str, &'static str>),
+    Metadata(BTreeMap<String, String>),
     Tensor(TensorInfo),
 }
 

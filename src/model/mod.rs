@@ -10,10 +10,12 @@
 
 mod constraint;
 mod file;
+mod fitted;
 mod penalty;
 #[cfg(test)]
 mod tests;
 
+pub use fitted::Model;
 pub use penalty::{Penalty, PenaltyKind};
 
 use crate::named::named;

@@ -1,0 +1,181 @@
+//! A fitted model as it is handed on: parameters with the names, units, targets and settings they belong to.
+
+use super::Parameters;
+use crate::data::Standardization;
+use crate::{Error, Matrix, Result};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// A model file: [`Parameters`] in a safetensors file, everything else in its metadata.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Model {
+    /// In standard units if [`standardization`](Self::standardization) is there.
+    pub parameters: Parameters<f64>,
+    /// The variables' names, distinct.
+    pub names: Vec<String>,
+    /// E × d: which variables each training environment intervenes on, if known.
+    pub targets: Option<Matrix<bool>>,
+    /// The units that the parameters are in; none means the data's own.
+    pub standardization: Option<Standardization>,
+    /// The settings of the fit by name; empty for parameters that nobody fitted.
+    pub settings: BTreeMap<String, serde_json::Value>,
+}
+
+impl Model {
+    /// A model of nothing but parameters: variables are called x0, x1, …
+    pub fn new(parameters: Parameters<f64>) -> Self {
+        let names = (0..parameters.dim()).map(|j| format!("x{j}")).collect();
+        Model { parameters, names, targets: None, standardization: None, settings: BTreeMap::new() }
+    }
+
+    /// The number of variables.
+    pub fn dim(&self) -> usize {
+        self.parameters.dim()
+    }
+
+    /// The variable with this name, or an error that lists the known ones.
+    pub fn variable(&self, name: &str) -> Result<usize> {
+        self.names.iter().position(|known| known == name).ok_or_else(|| {
+            let mut known = self.names.iter().take(20).map(String::as_str).collect::<Vec<_>>().join(", ");
+            if self.names.len() > 20 {
+                known.push_str(", …");
+            }
+            Error::invalid(format!("unknown variable '{name}', expected one of {known}"))
+        })
+    }
+
+    /// Reads a model file; a file of parameters alone is one too.
+    pub fn read(path: &Path) -> Result<Model> {
+        let (parameters, metadata) = Parameters::read_with_metadata(path)?;
+        let mut model = Model::new(parameters);
+        let d = model.dim();
+        let fail =
+            |key: &str, problem: String| Error::file(path, format!("has the metadata {key} with {problem}"));
+        if let Some(names) = parse::<Vec<String>>(&metadata, "names").map_err(|e| fail("names", e))? {
+            if names.len() != d {
+                return Err(fail("names", format!("{} names, expected {d}", names.len())));
+            }
+            model.names = names;
+        }
+        if let Some(units) =
+            parse::<Standardization>(&metadata, "standardization").map_err(|e| fail("standardization", e))?
+        {
+            let valid = units.mean.len() == d
+                && units.scale.len() == d
+                && units.mean.iter().all(|m| m.is_finite())
+                && units.scale.iter().all(|s| *s > 0.0 && s.is_finite());
+            if !valid {
+                return Err(fail(
+                    "standardization",
+                    format!("other numbers than expected: {d} means and {d} scales above 0"),
+                ));
+            }
+            model.standardization = Some(units);
+        }
+        if let Some(rows) = parse::<Vec<Vec<usize>>>(&metadata, "targets").map_err(|e| fail("targets", e))? {
+            if rows.iter().flatten().any(|j| *j >= d) {
+                return Err(fail("targets", format!("a variable out of range, expected numbers below {d}")));
+            }
+            model.targets = Some(Matrix::from_fn(rows.len(), d, |e, j| rows[e].contains(&j)));
+        }
+        model.settings = parse(&metadata, "settings").map_err(|e| fail("settings", e))?.unwrap_or_default();
+        Ok(model)
+    }
+
+    /// Writes the model; the same model gives the same bytes.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let mut metadata = BTreeMap::from([("names".to_owned(), json(&self.names))]);
+        if let Some(units) = &self.standardization {
+            metadata.insert("standardization".into(), json(units));
+        }
+        if let Some(targets) = &self.targets {
+            let rows: Vec<Vec<usize>> = (0..targets.rows())
+                .map(|e| (0..targets.cols()).filter(|&j| targets[(e, j)]).collect())
+                .collect();
+            metadata.insert("targets".into(), json(&rows));
+        }
+        if !self.settings.is_empty() {
+            metadata.insert("settings".into(), json(&self.settings));
+        }
+        self.parameters.write_with_metadata(path, metadata)
+    }
+}
+
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("plain values serialise")
+}
+
+fn parse<V: DeserializeOwned>(
+    metadata: &BTreeMap<String, String>,
+    key: &str,
+) -> std::result::Result<Option<V>, String> {
+    match metadata.get(key) {
+        None => Ok(None),
+        Some(text) => {
+            serde_json::from_str(text).map(Some).map_err(|e| format!("text that is no valid JSON: {e}"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Drift, Noise};
+
+    fn model() -> Model {
+        let parameters = Parameters {
+            drift: Drift::Linear { weights: Matrix::from_rows(2, 2, vec![-1.0, 0.3, 0.1 + 0.2, -1.0]) },
+            biases: vec![0.0, 1.0 / 3.0],
+            noise: Noise::Diagonal { log_noise: vec![-2.0, -1.5] },
+            shift: Some(Matrix::full(3, 2, 0.25)),
+            log_scale: None,
+        };
+        Model {
+            names: vec!["gene a".into(), "γ".into()],
+            targets: Some(Matrix::from_fn(3, 2, |e, j| e > 0 && j == e - 1)),
+            standardization: Some(Standardization { mean: vec![0.1, -7.0], scale: vec![1.0 / 3.0, 2.0] }),
+            settings: BTreeMap::from([
+                ("steps".into(), 20_000.into()),
+                ("kernel".into(), "tilted-rbf".into()),
+            ]),
+            ..Model::new(parameters)
+        }
+    }
+
+    #[test]
+    fn a_model_comes_back_and_is_also_a_file_of_parameters() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model.safetensors");
+        model().write(&path).unwrap();
+        assert_eq!(Model::read(&path).unwrap(), model());
+        assert_eq!(Parameters::read(&path).unwrap(), model().parameters);
+        let first = std::fs::read(&path).unwrap();
+        model().write(&path).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), first);
+        // The other way round: parameters alone are a model.
+        model().parameters.write(&path).unwrap();
+        assert_eq!(Model::read(&path).unwrap(), Model::new(model().parameters));
+    }
+
+    #[test]
+    fn variables_have_names_and_wrong_metadata_is_refused() {
+        assert_eq!(model().variable("γ").unwrap(), 1);
+        let sentence = model().variable("x").unwrap_err().to_string();
+        assert_eq!(sentence, "unknown variable 'x', expected one of gene a, γ");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model.safetensors");
+        for (key, text, piece) in [
+            ("names", "[\"a\"]", "1 names, expected 2"),
+            ("names", "{", "no valid JSON"),
+            ("standardization", "{\"mean\":[0,0],\"scale\":[1,0]}", "2 scales above 0"),
+            ("targets", "[[2]]", "numbers below 2"),
+        ] {
+            let metadata = BTreeMap::from([(key.to_owned(), text.to_owned())]);
+            model().parameters.write_with_metadata(&path, metadata).unwrap();
+            let sentence = Model::read(&path).unwrap_err().to_string();
+            assert!(sentence.contains(piece), "{sentence}");
+        }
+    }
+}
