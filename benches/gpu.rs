@@ -7,9 +7,9 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use skds::Matrix;
 use skds::data::Dataset;
+use skds::engine::gpu::GpuEngine;
 use skds::engine::gpu::adapters::{self, GpuKind};
-use skds::engine::gpu::{Adam, GpuEngine};
-use skds::engine::{Loss, LossSpec};
+use skds::engine::{Adam, Loss, LossSpec, Training, TrainingSpec};
 use skds::kernel::KernelKind;
 use skds::model::{Drift, Noise, Parameters};
 use skds::objective::{Estimator, Objective};
@@ -69,8 +69,9 @@ fn losses(c: &mut Criterion) {
                         values.fill(1.0);
                     }
                     let adam = Adam { learning_rate: 1e-6, ..Adam::default() };
+                    let spec = TrainingSpec { loss: spec, penalty: None, adam, batches: None };
                     let mut training =
-                        loss.train(&parameters, &free, None, adam).expect("there is room for training");
+                        engine.train(&data, &spec, &parameters, &free).expect("there is room for training");
                     group.bench_function(BenchmarkId::new("step", format!("n={n},d={d}")), |b| {
                         b.iter_custom(|steps| {
                             let start = std::time::Instant::now();

@@ -46,6 +46,7 @@ pub mod cli;
 pub mod data;
 pub mod engine;
 mod error;
+pub mod fit;
 pub mod kernel;
 mod matrix;
 pub mod model;

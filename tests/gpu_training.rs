@@ -5,8 +5,8 @@ mod common;
 use common::{evaluate, gpu_engine, random_data, random_parameters, tensors};
 use skds::Matrix;
 use skds::data::Dataset;
-use skds::engine::LossSpec;
-use skds::engine::gpu::Adam;
+use skds::engine::cpu::CpuTraining;
+use skds::engine::{Adam, Batches, LossSpec, Standing, State, Training, TrainingSpec};
 use skds::kernel::KernelKind;
 use skds::model::{Activation, Parameters, Penalty, PenaltyKind};
 use skds::objective::{Estimator, Objective};
@@ -37,7 +37,7 @@ fn host_steps(
     penalty: Option<Penalty>,
 ) -> (f64, f64) {
     let (mut mean, mut square) = (parameters.zeros_like(), parameters.zeros_like());
-    let (beta1, beta2) = (f64::from(ADAM.beta1), f64::from(ADAM.beta2));
+    let (beta1, beta2) = (ADAM.beta1, ADAM.beta2);
     let mut last = (0.0, 0.0);
     for step in 1..=steps as i32 {
         let (loss, mut gradient) = evaluate::<f64>(data, spec, parameters).unwrap();
@@ -52,7 +52,7 @@ fn host_steps(
                 s[i] = beta2 * s[i] + (1.0 - beta2) * slope * slope;
                 let change =
                     (m[i] / (1.0 - beta1.powi(step))) / ((s[i] / (1.0 - beta2.powi(step))).sqrt() + 1e-8);
-                p[i] -= f64::from(ADAM.learning_rate) * free.values[i] * change;
+                p[i] -= ADAM.learning_rate * free.values[i] * change;
             }
         }
     }
@@ -73,12 +73,12 @@ fn steps_match_the_host_for_every_penalty() {
             let mut parameters: Parameters<f64> = parameters.cast::<f32>().cast();
             let free = free(&parameters, &targets);
             let spec = spec(Estimator::Linear);
-            let mut loss = engine.load_gpu(&data, &spec).unwrap();
-            let mut training = loss.train(&parameters, &free, penalty, ADAM).unwrap();
+            let training = TrainingSpec { loss: spec, penalty, adam: ADAM, batches: None };
+            let mut training = engine.train(&data, &training, &parameters.cast(), &free.cast()).unwrap();
             let steps = 12;
             (0..steps).for_each(|_| training.step().unwrap());
             let standing = training.standing().unwrap();
-            let found = training.parameters().unwrap();
+            let found: Parameters<f64> = training.state().unwrap().parameters.cast();
             let start = parameters.clone();
             let (value, penalty_value) = host_steps(steps, &data, &spec, &mut parameters, &free, penalty);
             assert_eq!(standing.steps, steps);
@@ -86,7 +86,7 @@ fn steps_match_the_host_for_every_penalty() {
             let error = (standing.penalty - penalty_value).abs();
             assert!(error <= 1e-4 * penalty_value, "{kind:?} {standing:?} {penalty_value}");
             // A step moves an entry by up to the learning rate: compare with how far steps lead.
-            let reach = f64::from(ADAM.learning_rate) * f64::from(steps);
+            let reach = ADAM.learning_rate * f64::from(steps);
             let mut moved = 0.0f64;
             for (((name, found), (_, expected)), (_, start)) in
                 tensors(&found).into_iter().zip(tensors(&parameters)).zip(tensors(&start))
@@ -105,49 +105,120 @@ fn steps_match_the_host_for_every_penalty() {
     }
 }
 
+fn everything(parameters: &Parameters<f64>) -> Parameters<f32> {
+    let shift = parameters.shift.as_ref().unwrap();
+    let mut free = free(parameters, &Matrix::full(shift.rows(), shift.cols(), true));
+    free.impose_fixed(&Matrix::full(shift.rows(), shift.cols(), true));
+    for (_, values) in free.tensors_mut() {
+        values.fill(1.0);
+    }
+    free.cast()
+}
+
 #[test]
 fn a_step_uploads_and_reads_nothing() {
     let data = random_data(42, &[64, 64], 5);
     let parameters = random_parameters(43, 5, 2, None, false);
-    let everything = free(&parameters, &Matrix::full(2, 5, true));
     let engine = gpu_engine();
-    let mut loss = engine.load_gpu(&data, &spec(Estimator::Linear)).unwrap();
-    let before = {
+    for (batches, dispatches) in
+        [(None, 7 + 4), (Some(Batches { seed: 1, rows: 30, environments: 1 }), 8 + 4)]
+    {
         let penalty = Some(Penalty { kind: PenaltyKind::Both, lambda: 0.1 });
-        let mut training = loss.train(&parameters, &everything, penalty, ADAM).unwrap();
+        let spec = TrainingSpec { loss: spec(Estimator::Linear), penalty, adam: ADAM, batches };
+        let mut training = engine.train(&data, &spec, &parameters.cast(), &everything(&parameters)).unwrap();
         training.step().unwrap();
         let before = training.traffic();
         training.step().unwrap();
         let after = training.traffic();
         assert_eq!((after.uploaded, after.read_back), (before.uploaded, before.read_back));
-        assert_eq!(after.dispatches - before.dispatches, 7 + 4);
-        after
-    };
-    // Afterwards the loss is again a function of the parameters that it is given.
-    use skds::engine::Loss;
-    let value = loss.evaluate(&parameters, None).unwrap();
-    let (expected, _) = evaluate::<f64>(&data, &spec(Estimator::Linear), &parameters).unwrap();
-    assert!((value - expected).abs() < 1e-3 * expected.abs());
-    assert!(loss.traffic().uploaded > before.uploaded);
+        assert_eq!(after.dispatches - before.dispatches, dispatches);
+        assert_eq!(after.submissions - before.submissions, 1);
+        training.wait().unwrap();
+    }
 }
 
 #[test]
-fn a_step_that_is_not_finite_stops_training_and_keeps_the_parameters() {
+fn a_step_that_is_not_finite_stops_training_and_keeps_the_state() {
     let data = random_data(44, &[30, 30], 4);
     let parameters = random_parameters(45, 4, 2, None, false);
-    let everything = free(&parameters, &Matrix::full(2, 4, true));
     // An update so large that the next loss overflows.
     let adam = Adam { learning_rate: 1e25, ..ADAM };
+    let spec = TrainingSpec { loss: spec(Estimator::U), penalty: None, adam, batches: None };
     let engine = gpu_engine();
-    let mut loss = engine.load_gpu(&data, &spec(Estimator::U)).unwrap();
-    let mut training = loss.train(&parameters, &everything, None, adam).unwrap();
-    training.step().unwrap();
-    assert_eq!(training.standing().unwrap().steps, 1);
-    let good = training.parameters().unwrap();
+    let mut on_gpu = engine.train(&data, &spec, &parameters.cast(), &everything(&parameters)).unwrap();
+    let mut on_cpu = CpuTraining::new(&data, spec, &parameters.cast(), &everything(&parameters)).unwrap();
+    on_gpu.step().unwrap();
+    on_cpu.step().unwrap();
+    assert_eq!(on_gpu.standing().unwrap().steps, 1);
+    let good = (on_gpu.state().unwrap(), on_cpu.state().unwrap());
     for _ in 0..3 {
-        training.step().unwrap();
+        on_gpu.step().unwrap();
     }
-    let sentence = training.standing().unwrap_err().to_string();
+    let sentence = on_gpu.standing().unwrap_err().to_string();
     assert!(sentence.starts_with("step 2: the loss of environment 0 is not finite"), "{sentence}");
-    assert_eq!(training.parameters().unwrap(), good);
+    let sentence = on_cpu.step().unwrap_err().to_string();
+    assert!(sentence.starts_with("step 2: the loss of environment 0 is "), "{sentence}");
+    assert_eq!((on_gpu.state().unwrap(), on_cpu.state().unwrap()), good);
+}
+
+fn run(training: &mut dyn Training, steps: u32) -> Vec<Standing> {
+    (0..steps)
+        .map(|_| {
+            training.step().unwrap();
+            training.standing().unwrap()
+        })
+        .collect()
+}
+
+/// The same seed draws the same batches on both: the losses follow each other step for step.
+#[test]
+fn batches_on_the_device_are_those_of_the_host() {
+    let engine = gpu_engine();
+    for (sizes, rows, environments, estimator, activation) in [
+        (vec![200, 150, 170], 64, 1, Estimator::Linear, None),
+        (vec![200, 31, 170, 90], 50, 3, Estimator::Linear, Some(Activation::Sigmoid)),
+        (vec![80, 70], 41, 2, Estimator::U, None),
+    ] {
+        let data = random_data(46, &sizes, 6);
+        let parameters = random_parameters(47, 6, sizes.len(), activation, false);
+        let batches = Some(Batches { seed: 12_345_678_901, rows, environments });
+        let penalty = Some(Penalty { kind: PenaltyKind::Both, lambda: 0.1 });
+        let spec = TrainingSpec { loss: spec(estimator), penalty, adam: ADAM, batches };
+        let free = everything(&parameters);
+        let mut on_gpu = engine.train(&data, &spec, &parameters.cast(), &free).unwrap();
+        let mut on_cpu = CpuTraining::new(&data, spec, &parameters.cast(), &free).unwrap();
+        for (gpu, cpu) in run(&mut on_gpu, 200).iter().zip(run(&mut on_cpu, 200)) {
+            let scale = cpu.loss.abs().max(0.1);
+            assert!((gpu.loss - cpu.loss).abs() <= 1e-3 * scale, "{estimator} {gpu:?} {cpu:?}");
+            assert!((gpu.penalty - cpu.penalty).abs() <= 1e-3 * cpu.penalty, "{gpu:?} {cpu:?}");
+        }
+    }
+}
+
+/// A training that is taken up again goes on to the same bits.
+#[test]
+fn a_restored_state_goes_on_to_the_same_bits() {
+    let data = random_data(48, &[90, 70, 110], 5);
+    let parameters = random_parameters(49, 5, 3, None, false);
+    let batches = Some(Batches { seed: 5, rows: 32, environments: 1 });
+    let spec = TrainingSpec { loss: spec(Estimator::Linear), penalty: None, adam: ADAM, batches };
+    let free = everything(&parameters);
+    let engine = gpu_engine();
+    let start = || -> [Box<dyn Training>; 2] {
+        [
+            Box::new(engine.train(&data, &spec, &parameters.cast(), &free).unwrap()),
+            Box::new(CpuTraining::new(&data, spec, &parameters.cast(), &free).unwrap()),
+        ]
+    };
+    for (mut whole, mut part) in start().into_iter().zip(start()) {
+        run(whole.as_mut(), 30);
+        run(part.as_mut(), 11);
+        let state: State = part.state().unwrap();
+        assert_eq!(state.steps, 11);
+        // Led astray, then brought back.
+        run(part.as_mut(), 3);
+        part.restore(&state).unwrap();
+        run(part.as_mut(), 19);
+        assert_eq!(part.state().unwrap(), whole.state().unwrap());
+    }
 }

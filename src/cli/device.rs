@@ -32,6 +32,11 @@ impl DeviceArgs {
         self.device.engine(self.memory()?)
     }
 
+    /// The GPU engine, or none for the CPU.
+    pub fn gpu_or_cpu(&self) -> Result<Option<GpuEngine>> {
+        self.device.gpu::<f32>(self.memory()?)
+    }
+
     /// The GPU engine; an error if the device is none.
     pub fn gpu(&self) -> Result<GpuEngine> {
         self.device

@@ -2,6 +2,7 @@
 
 mod device;
 mod devices;
+mod fit;
 mod loss;
 mod progress;
 mod quiet;
@@ -15,6 +16,7 @@ use std::process::ExitCode;
 #[derive(Parser)]
 #[command(name = "skds", version, about, max_term_width = 100)]
 #[command(after_help = "Examples:
+  skds fit train.npz -o model.safetensors
   skds loss data.npz --params model.safetensors
   skds loss data.csv --targets targets.csv --params model.safetensors --estimator u --json
   skds devices
@@ -28,6 +30,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Fit(Box<fit::Args>),
     Loss(loss::Args),
     Devices(devices::Args),
     Validate(validate::Args),
@@ -40,6 +43,7 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     quiet::quieten_mesa();
     let result = match cli.command {
+        Command::Fit(args) => fit::run(&args),
         Command::Loss(args) => loss::run(&args),
         Command::Devices(args) => devices::run(&args),
         Command::Validate(args) => validate::run(&args),

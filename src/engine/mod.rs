@@ -13,10 +13,14 @@
 
 pub mod cpu;
 mod device;
+mod draw;
 pub mod gpu;
+mod training;
 pub mod validate;
 
 pub use device::{Chosen, Device};
+pub use draw::Batches;
+pub use training::{Adam, Standing, State, Training, TrainingSpec};
 
 use crate::data::Dataset;
 use crate::kernel::Kernel;

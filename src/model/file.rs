@@ -6,7 +6,7 @@ use safetensors::tensor::{Dtype, Metadata, TensorInfo};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const LINEAR: &[&str] = &["weights"];
 const MLP: &[&str] = &["hidden_weights", "hidden_biases", "output_weights"];
@@ -18,47 +18,77 @@ type Checked<T> = std::result::Result<T, String>;
 impl Parameters<f64> {
     /// Reads a safetensors file of float32 or float64 tensors.
     pub fn read(path: &Path) -> Result<Parameters<f64>> {
-        Ok(Self::read_with_metadata(path)?.0)
-    }
-
-    /// Reads the file with its metadata.
-    pub(super) fn read_with_metadata(path: &Path) -> Result<(Parameters<f64>, BTreeMap<String, String>)> {
-        let bytes =
-            std::fs::read(path).map_err(|source| Error::Io { action: "read", path: path.into(), source })?;
-        let read = |file: Container| {
-            let metadata =
-                file.header.metadata().iter().flatten().map(|(k, v)| (k.clone(), v.clone())).collect();
-            Ok((file.parameters()?, metadata))
-        };
-        Container::open(&bytes).and_then(read).map_err(|problem| Error::file(path, problem))
+        TensorFile::read(path)?.parameters("")
     }
 }
 
 impl<T: Scalar> Parameters<T> {
     /// Writes a safetensors file in the precision of these parameters; the same parameters give the same bytes.
     pub fn write(&self, path: &Path) -> Result<()> {
-        self.write_with_metadata(path, BTreeMap::new())
+        TensorFile::write(path, &[("", self)], BTreeMap::new())
     }
 
-    /// Writes the file with more metadata than the model's kind.
-    pub(super) fn write_with_metadata(
-        &self,
+    fn metadata(&self) -> BTreeMap<String, String> {
+        let pairs = match &self.drift {
+            Drift::Linear { .. } => vec![("model", "linear")],
+            Drift::Mlp { activation, .. } => vec![("activation", activation.name()), ("model", "mlp")],
+        };
+        pairs.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+    }
+}
+
+/// A safetensors file of one or more sets of parameters, told apart by a prefix of their tensors' names.
+pub(crate) struct TensorFile {
+    path: PathBuf,
+    bytes: Vec<u8>,
+    metadata: BTreeMap<String, String>,
+}
+
+impl TensorFile {
+    /// Reads a file and checks that its header describes its data.
+    pub fn read(path: &Path) -> Result<Self> {
+        let bytes =
+            std::fs::read(path).map_err(|source| Error::Io { action: "read", path: path.into(), source })?;
+        let container = Container::open(&bytes, "").map_err(|problem| Error::file(path, problem))?;
+        let metadata =
+            container.header.metadata().iter().flatten().map(|(k, v)| (k.clone(), v.clone())).collect();
+        Ok(TensorFile { path: path.into(), bytes, metadata })
+    }
+
+    /// A text of the header.
+    pub fn metadata(&self, key: &str) -> Option<&str> {
+        self.metadata.get(key).map(String::as_str)
+    }
+
+    /// The parameters whose tensors' names begin with `prefix`.
+    pub fn parameters(&self, prefix: &str) -> Result<Parameters<f64>> {
+        Container::open(&self.bytes, prefix)
+            .and_then(|file| file.parameters())
+            .map_err(|problem| Error::file(&self.path, problem))
+    }
+
+    /// Writes sets of parameters of one kind with their prefixes; the same values give the same bytes.
+    pub fn write<T: Scalar>(
         path: &Path,
+        parts: &[(&str, &Parameters<T>)],
         mut metadata: BTreeMap<String, String>,
     ) -> Result<()> {
-        self.check_shapes()?;
-        metadata.extend(self.metadata().into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())));
         let single = T::NAME == f32::NAME;
         let (dtype, size) = if single { (Dtype::F32, 4) } else { (Dtype::F64, 8) };
-        let mut tensors = self.tensors();
-        tensors.sort_by_key(|tensor| tensor.name);
+        let mut tensors = Vec::new();
+        for (prefix, parameters) in parts {
+            parameters.check_shapes()?;
+            metadata.extend(parameters.metadata());
+            tensors.extend(parameters.tensors().into_iter().map(|t| (format!("{prefix}{}", t.name), t)));
+        }
+        tensors.sort_by(|a, b| a.0.cmp(&b.0));
         let mut header = BTreeMap::from([("__metadata__", Entry::Metadata(metadata))]);
         let mut end = 0;
-        for tensor in &tensors {
+        for (name, tensor) in &tensors {
             let start = end;
             end += tensor.values.len() * size;
             let info = TensorInfo { dtype, shape: tensor.shape.clone(), data_offsets: (start, end) };
-            header.insert(tensor.name, Entry::Tensor(info));
+            header.insert(name, Entry::Tensor(info));
         }
         output::write_atomically(path, |writer| {
             // The crate's own writer takes the metadata as a HashMap, whose order changes from run to run.
@@ -66,7 +96,7 @@ impl<T: Scalar> Parameters<T> {
             header.resize(header.len().next_multiple_of(8), b' ');
             writer.write_all(&(header.len() as u64).to_le_bytes())?;
             writer.write_all(&header)?;
-            for value in tensors.iter().flat_map(|tensor| tensor.values) {
+            for value in tensors.iter().flat_map(|(_, tensor)| tensor.values) {
                 let value = value.to_f64();
                 if single {
                     writer.write_all(&(value as f32).to_le_bytes())?;
@@ -76,15 +106,6 @@ impl<T: Scalar> Parameters<T> {
             }
             Ok(())
         })
-    }
-
-    fn metadata(&self) -> BTreeMap<&'static str, &'static str> {
-        match &self.drift {
-            Drift::Linear { .. } => BTreeMap::from([("model", "linear")]),
-            Drift::Mlp { activation, .. } => {
-                BTreeMap::from([("activation", activation.name()), ("model", "mlp")])
-            }
-        }
     }
 }
 
@@ -100,12 +121,14 @@ enum Entry {
 struct Container<'a> {
     header: Metadata,
     data: &'a [u8],
+    /// Of the tensors in question.
+    prefix: &'a str,
 }
 
 impl<'a> Container<'a> {
     /// Takes the header apart with the crate's types but compares lengths here: the crate adds declared
     /// offsets without a check for overflow, so a hostile header could end the program.
-    fn open(bytes: &'a [u8]) -> Checked<Self> {
+    fn open(bytes: &'a [u8], prefix: &'a str) -> Checked<Self> {
         let not = |reason: String| format!("is not a safetensors file: {reason}");
         let Some((length, rest)) = bytes.split_first_chunk::<8>() else {
             return Err(not(format!("found {} bytes, expected at least 8", bytes.len())));
@@ -121,11 +144,16 @@ impl<'a> Container<'a> {
             let (found, expected) = (data.len(), header.data_len());
             return Err(not(format!("found {found} bytes of data, expected {expected} from the header")));
         }
-        Ok(Container { header, data })
+        Ok(Container { header, data, prefix })
+    }
+
+    /// The name in the file.
+    fn full(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
     }
 
     fn has(&self, name: &str) -> bool {
-        self.header.info(name).is_some()
+        self.header.info(&self.full(name)).is_some()
     }
 
     fn meta(&self, key: &str) -> Option<&str> {
@@ -170,7 +198,8 @@ impl<'a> Container<'a> {
         let known = [LINEAR, MLP, SHARED].concat();
         let mut found = self.header.offset_keys();
         found.sort();
-        match found.iter().find(|name| !known.contains(&name.as_str())) {
+        let mut ours = found.iter().filter_map(|name| name.strip_prefix(self.prefix));
+        match ours.find(|name| !known.contains(name)) {
             Some(name) => Err(format!("has the unknown tensor `{name}`, expected only {}", list(&known))),
             None => Ok(()),
         }
@@ -237,7 +266,7 @@ impl<'a> Container<'a> {
     }
 
     fn info(&self, name: &str) -> Checked<&TensorInfo> {
-        self.header.info(name).ok_or_else(|| {
+        self.header.info(&self.full(name)).ok_or_else(|| {
             let mut found = self.header.offset_keys();
             found.sort();
             format!("has no tensor `{name}`, found {}", list(&found))

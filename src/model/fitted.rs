@@ -1,6 +1,6 @@
 //! A fitted model as it is handed on: parameters with the names, units, targets and settings they belong to.
 
-use super::Parameters;
+use super::{Parameters, TensorFile};
 use crate::data::Standardization;
 use crate::{Error, Matrix, Result};
 use serde::Serialize;
@@ -48,19 +48,19 @@ impl Model {
 
     /// Reads a model file; a file of parameters alone is one too.
     pub fn read(path: &Path) -> Result<Model> {
-        let (parameters, metadata) = Parameters::read_with_metadata(path)?;
-        let mut model = Model::new(parameters);
+        let file = TensorFile::read(path)?;
+        let mut model = Model::new(file.parameters("")?);
         let d = model.dim();
         let fail =
             |key: &str, problem: String| Error::file(path, format!("has the metadata {key} with {problem}"));
-        if let Some(names) = parse::<Vec<String>>(&metadata, "names").map_err(|e| fail("names", e))? {
+        if let Some(names) = parse::<Vec<String>>(&file, "names").map_err(|e| fail("names", e))? {
             if names.len() != d {
                 return Err(fail("names", format!("{} names, expected {d}", names.len())));
             }
             model.names = names;
         }
         if let Some(units) =
-            parse::<Standardization>(&metadata, "standardization").map_err(|e| fail("standardization", e))?
+            parse::<Standardization>(&file, "standardization").map_err(|e| fail("standardization", e))?
         {
             let valid = units.mean.len() == d
                 && units.scale.len() == d
@@ -74,13 +74,13 @@ impl Model {
             }
             model.standardization = Some(units);
         }
-        if let Some(rows) = parse::<Vec<Vec<usize>>>(&metadata, "targets").map_err(|e| fail("targets", e))? {
+        if let Some(rows) = parse::<Vec<Vec<usize>>>(&file, "targets").map_err(|e| fail("targets", e))? {
             if rows.iter().flatten().any(|j| *j >= d) {
                 return Err(fail("targets", format!("a variable out of range, expected numbers below {d}")));
             }
             model.targets = Some(Matrix::from_fn(rows.len(), d, |e, j| rows[e].contains(&j)));
         }
-        model.settings = parse(&metadata, "settings").map_err(|e| fail("settings", e))?.unwrap_or_default();
+        model.settings = parse(&file, "settings").map_err(|e| fail("settings", e))?.unwrap_or_default();
         Ok(model)
     }
 
@@ -99,7 +99,7 @@ impl Model {
         if !self.settings.is_empty() {
             metadata.insert("settings".into(), json(&self.settings));
         }
-        self.parameters.write_with_metadata(path, metadata)
+        TensorFile::write(path, &[("", &self.parameters)], metadata)
     }
 }
 
@@ -107,11 +107,8 @@ fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("plain values serialise")
 }
 
-fn parse<V: DeserializeOwned>(
-    metadata: &BTreeMap<String, String>,
-    key: &str,
-) -> std::result::Result<Option<V>, String> {
-    match metadata.get(key) {
+fn parse<V: DeserializeOwned>(file: &TensorFile, key: &str) -> std::result::Result<Option<V>, String> {
+    match file.metadata(key) {
         None => Ok(None),
         Some(text) => {
             serde_json::from_str(text).map(Some).map_err(|e| format!("text that is no valid JSON: {e}"))
@@ -173,7 +170,7 @@ mod tests {
             ("targets", "[[2]]", "numbers below 2"),
         ] {
             let metadata = BTreeMap::from([(key.to_owned(), text.to_owned())]);
-            model().parameters.write_with_metadata(&path, metadata).unwrap();
+            TensorFile::write(&path, &[("", &model().parameters)], metadata).unwrap();
             let sentence = Model::read(&path).unwrap_err().to_string();
             assert!(sentence.contains(piece), "{sentence}");
         }

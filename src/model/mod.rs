@@ -15,6 +15,7 @@ mod penalty;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use file::TensorFile;
 pub use fitted::Model;
 pub use penalty::{Penalty, PenaltyKind};
 

@@ -15,6 +15,9 @@ mod simd;
 mod spread;
 mod tasks;
 mod tilt;
+mod training;
+
+pub use training::CpuTraining;
 
 use crate::data::Dataset;
 use crate::engine::{Engine, Loss, LossSpec};
@@ -127,8 +130,11 @@ struct CpuLoss<T> {
 
 impl<T: Scalar> CpuLoss<T> {
     fn new(data: &Dataset, spec: LossSpec) -> Self {
-        let samples = Samples::new(data);
-        let (n, d) = (data.samples().rows(), data.dim());
+        CpuLoss::of(Samples::new(data), spec)
+    }
+
+    fn of(samples: Samples<T>, spec: LossSpec) -> Self {
+        let (n, d) = (samples.x.all().len(), samples.x.dim());
         let work = Work {
             b: Rows::zeros(n, d),
             b_bar: Rows::zeros(n, d),

@@ -1,7 +1,7 @@
 //! Composes a stage's WGSL: generated declarations, then the stage's file with every `#use` replaced by the part
 //! that the choice calls for. A part that is used twice comes once, at its first place.
 
-use super::shared::{self, Block, Environment, Job, Training};
+use super::shared::{self, Block, Environment, Job, Source, Training};
 use super::stages::{self, Axis, Slot, Stage, Told};
 use crate::kernel::{Kernel, KernelKind, Profile, with_profile};
 use crate::model::Activation;
@@ -83,6 +83,7 @@ parts!(
     "symmetric",
     "noise",
     "finish",
+    "draw",
     "norms",
     "penalty",
     "finite",
@@ -310,6 +311,7 @@ impl Choice {
             match slot {
                 Slot::Blocks => source.push_str(&Block::wgsl()),
                 Slot::Environments => source.push_str(&Environment::wgsl()),
+                Slot::Sources => source.push_str(&Source::wgsl()),
                 _ => {}
             }
         }

@@ -20,7 +20,7 @@ mod training;
 pub use context::Traffic;
 pub use form::Form;
 pub use session::StageTime;
-pub use training::{Adam, GpuTraining, Standing};
+pub use training::GpuTraining;
 
 use crate::data::Dataset;
 use crate::engine::{Engine, Loss, LossSpec};
@@ -167,8 +167,10 @@ impl GpuLoss {
         if self.session.as_ref().is_none_or(|session| session.form != form) {
             self.session = None;
             let context = self.context.clone();
-            self.session =
-                Some(Session::new(context, &self.data, &self.spec, form, &self.bounds, &self.edits)?);
+            let rows: Vec<usize> = (0..self.data.environments()).map(|e| self.data.rows(e).len()).collect();
+            let session = Session::new(context, &rows, &self.spec, form, &self.bounds, 0, &self.edits)?;
+            session.write_samples(&self.data, &self.spec)?;
+            self.session = Some(session);
         }
         let session = self.session.as_mut().expect("made above");
         session.write_parameters(parameters)?;

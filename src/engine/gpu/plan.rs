@@ -129,9 +129,19 @@ pub struct Plan {
 const QUAD: u64 = 16;
 
 impl Plan {
-    /// Plans the evaluation of `spec` on environments of `rows` samples each. Refuses what does not fit.
-    pub fn new(rows: &[usize], form: &Form, spec: &LossSpec, bounds: &Bounds) -> Result<Self> {
-        let (blocks, environments) = tables(rows, spec);
+    /// Plans the evaluation of `spec` on environments of `rows` samples each; a batch may have fewer environments than
+    /// the model. `more_bytes` are taken by others. Refuses what does not fit.
+    pub fn new(
+        rows: &[usize],
+        form: &Form,
+        spec: &LossSpec,
+        bounds: &Bounds,
+        more_bytes: u64,
+    ) -> Result<Self> {
+        let (blocks, mut environments) = tables(rows, spec);
+        // Where a batch draws each of them from, it also says where they lie.
+        let weight = environments.first().map_or(0.0, |environment| environment.weight);
+        environments.resize(form.environments, Environment { weight, ..Environment::default() });
         let job = checked_job(form, spec, blocks.len())?;
         let stride = u64::from(job.stride);
         let all_pairs = spec.estimator != Estimator::Linear;
@@ -177,7 +187,7 @@ impl Plan {
         sizes.sums = pair_splits * longest * sums_block;
 
         let plan = Plan { blocks, environments, spans, sizes, value: Vec::new(), gradient: Vec::new() };
-        plan.check_bytes(bounds)?;
+        plan.check_bytes(bounds, more_bytes)?;
         let maker = Maker {
             plan: &plan,
             form,
@@ -209,8 +219,8 @@ impl Plan {
             + rows
     }
 
-    fn check_bytes(&self, bounds: &Bounds) -> Result<()> {
-        let needed = self.bytes();
+    fn check_bytes(&self, bounds: &Bounds, more_bytes: u64) -> Result<()> {
+        let needed = self.bytes() + more_bytes;
         if needed > bounds.budget_bytes {
             return Err(Error::invalid(format!(
                 "the GPU engine needs {} for this problem, expected at most its budget of {}: use fewer rows or variables, or --device cpu",

@@ -32,15 +32,15 @@ pub struct StageTime {
 }
 
 /// A dispatch with everything it needs.
-struct Bound {
-    pipeline: Arc<Pipeline>,
-    group: Arc<wgpu::BindGroup>,
-    /// Of its job in `jobs`.
-    offset: u32,
-    workgroups: [u32; 2],
-    stage: &'static str,
-    flops: f64,
-    pairs: u64,
+pub(super) struct Bound {
+    pub pipeline: Arc<Pipeline>,
+    pub group: Arc<wgpu::BindGroup>,
+    /// Of what it is told in the uniform buffer.
+    pub offset: u32,
+    pub workgroups: [u32; 2],
+    pub stage: &'static str,
+    pub flops: f64,
+    pub pairs: u64,
 }
 
 /// Buffers of a span.
@@ -74,17 +74,17 @@ pub(super) struct Edit {
 }
 
 impl Session {
-    /// Allocates everything and uploads the samples.
+    /// Allocates everything for environments, or places in a batch, of `rows` samples each.
     pub fn new(
         context: Arc<Context>,
-        data: &Dataset,
+        rows: &[usize],
         spec: &LossSpec,
         form: Form,
         bounds: &Bounds,
+        more_bytes: u64,
         edits: &[Edit],
     ) -> Result<Self> {
-        let rows: Vec<usize> = (0..data.environments()).map(|e| data.rows(e).len()).collect();
-        let plan = Plan::new(&rows, &form, spec, bounds)?;
+        let plan = Plan::new(rows, &form, spec, bounds, more_bytes)?;
         let sizes = plan.sizes;
         let spans = plan
             .spans
@@ -136,13 +136,7 @@ impl Session {
             edits: edits.to_vec(),
         };
         session.bind(spec)?;
-        session.write_samples(data, spec)?;
         Ok(session)
-    }
-
-    /// A buffer that all spans share.
-    pub fn buffer(&self, slot: Slot) -> &Buffer {
-        &self.shared[&slot]
     }
 
     /// The source of a stage, with the edits that tests ask for.
@@ -227,16 +221,23 @@ impl Session {
             vec![wgpu::BindGroupEntry { binding: 0, resource: wgpu::BindingResource::Buffer(told) }];
         for (at, slot) in slots.iter().enumerate() {
             let buffer = match slot {
-                Slot::X => &self.rows[dispatch.span].x,
-                Slot::Work => &self.rows[dispatch.span].work,
-                Slot::XOther => &self.rows[dispatch.other].x,
-                Slot::WorkOther => &self.rows[dispatch.other].work,
-                shared => &self.shared[shared],
+                Slot::XOther => self.buffer_of(Slot::X, dispatch.other),
+                Slot::WorkOther => self.buffer_of(Slot::Work, dispatch.other),
+                slot => self.buffer_of(*slot, dispatch.span),
             };
             entries
                 .push(wgpu::BindGroupEntry { binding: at as u32 + 1, resource: buffer.as_entire_binding() });
         }
         self.context.bind(&pipeline.layout, &entries)
+    }
+
+    /// A buffer of a span's rows or one that all spans share.
+    pub fn buffer_of(&self, slot: Slot, span: usize) -> &Buffer {
+        match slot {
+            Slot::X => &self.rows[span].x,
+            Slot::Work => &self.rows[span].work,
+            shared => &self.shared[&shared],
+        }
     }
 
     /// Uploads samples: those of `data`, which must have the rows that the session was made for.
@@ -257,6 +258,12 @@ impl Session {
             }
             self.context.write(&rows.x, 0, bytemuck::cast_slice(&packed))?;
         }
+        self.write_centres(data, spec)
+    }
+
+    /// Uploads a point within each environment's samples.
+    pub fn write_centres(&self, data: &Dataset, spec: &LossSpec) -> Result<()> {
+        let d = data.dim();
         // A tilted kernel with a full diffusion needs a x itself; otherwise a point among the samples serves better.
         let at_origin = self.form.full && traits_of(spec.kernel.kind()).tilted;
         let centre = |e: usize, j: usize| {
@@ -287,11 +294,23 @@ impl Session {
 
     /// Runs all dispatches and leaves losses, and the gradient if asked for, on the device.
     pub fn run(&self, gradient: bool, progress: &AtomicU64) -> Result<()> {
+        self.run_between(&[], gradient, &[], progress)
+    }
+
+    /// The same between other dispatches, in as few submissions as a watchdog allows.
+    pub fn run_between(
+        &self,
+        before: &[Bound],
+        gradient: bool,
+        after: &[Bound],
+        progress: &AtomicU64,
+    ) -> Result<()> {
         progress.store(0, Ordering::Relaxed);
         self.poison(gradient);
         let list = if gradient { &self.gradient } else { &self.value };
+        let list: Vec<&Bound> = before.iter().chain(list).chain(after).collect();
         let mut first = 0;
-        let mut before: Option<u64> = None;
+        let mut waiting: Option<u64> = None;
         while first < list.len() {
             // A submission ends where its work would get too long for a watchdog.
             let (mut last, mut flops) = (first, 0.0);
@@ -306,12 +325,12 @@ impl Session {
                 part.len() as u64
             })?;
             self.context.submit(commands)?;
-            if let Some(pairs) = before {
+            if let Some(pairs) = waiting {
                 // At most two submissions wait in the queue; what is done is shown.
                 self.context.wait()?;
                 progress.fetch_add(pairs, Ordering::Relaxed);
             }
-            before = Some(part.iter().map(|bound| bound.pairs).sum());
+            waiting = Some(part.iter().map(|bound| bound.pairs).sum());
             first = last;
         }
         Ok(())
@@ -420,7 +439,9 @@ impl Bound {
 }
 
 /// Structs as a storage buffer holds them.
-fn storage_bytes<S: ShaderType + ShaderSize + encase::internal::WriteInto>(items: &[S]) -> Vec<u8> {
+pub(super) fn storage_bytes<S: ShaderType + ShaderSize + encase::internal::WriteInto>(
+    items: &[S],
+) -> Vec<u8> {
     let mut buffer = StorageBuffer::new(Vec::new());
     buffer.write(items).expect("a vector takes every struct");
     buffer.into_inner()

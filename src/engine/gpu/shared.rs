@@ -158,6 +158,16 @@ shared_struct! {
 }
 
 shared_struct! {
+    /// Where an environment's rows lie among the resident samples.
+    Source {
+        /// Its first row.
+        first_row: u32,
+        /// Its rows.
+        rows: u32,
+    }
+}
+
+shared_struct! {
     /// Everything a training stage is told.
     Training {
         /// Workgroups that have work.
@@ -188,6 +198,20 @@ shared_struct! {
         beta2: f32,
         /// Adam's ε.
         epsilon: f32,
+        /// The lower half of the seed of draws.
+        seed_low: u32,
+        /// Its upper half.
+        seed_high: u32,
+        /// The first block of the span to fill.
+        first_block: u32,
+        /// Environments drawn per step.
+        slots: u32,
+        /// Blocks of each of them.
+        slot_blocks: u32,
+        /// Rows of each of them.
+        batch_rows: u32,
+        /// E.
+        environments: u32,
     }
 }
 

@@ -47,11 +47,15 @@ pub enum Slot {
     Norms,
     /// Partial sums of the penalty.
     Penalties,
+    /// All samples, which batches are drawn from.
+    Samples,
+    /// Where each environment's samples are.
+    Sources,
 }
 
 impl Slot {
     /// Every slot, in the order of bindings.
-    pub const ALL: [Slot; 22] = [
+    pub const ALL: [Slot; 24] = [
         Slot::X,
         Slot::Work,
         Slot::XOther,
@@ -74,6 +78,8 @@ impl Slot {
         Slot::State,
         Slot::Norms,
         Slot::Penalties,
+        Slot::Samples,
+        Slot::Sources,
     ];
 
     /// Name, element and shape in WGSL.
@@ -102,6 +108,8 @@ impl Slot {
             Slot::State => ("state", "atomic<u32>", "(4)"),
             Slot::Norms => ("norms", QUAD, "(stride)"),
             Slot::Penalties => ("penalties", "f32", "(workgroups)"),
+            Slot::Samples => ("samples", QUAD, "(rows of all environments, stride)"),
+            Slot::Sources => ("sources", "Source", "(environments)"),
         }
     }
 }
@@ -193,6 +201,8 @@ stages! {
     NOISE = "noise" [] writes [Gradient] by 128 Job;
     /// The rest of the gradient.
     FINISH = "finish" [Diffusion] writes [Gradient Losses] by 256 Job;
+    /// The batch of a step.
+    DRAW = "draw" [] writes [X Blocks Environments State] by 256 Training;
     /// Norms of outgoing groups.
     NORMS = "norms" [] writes [Norms] by 256 Training;
     /// The penalty's value and subgradient.

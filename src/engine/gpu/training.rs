@@ -1,16 +1,21 @@
-//! A training step that never leaves the device: evaluation, penalty, a look for NaN, one Adam update. The host
-//! hears of it when it asks.
+//! A training step that never leaves the device: a batch, evaluation, penalty, a look for NaN, one Adam update. The
+//! host hears of it when it asks.
 
-use super::context::Pipeline;
-use super::session::Session;
-use super::shared::{LOSS_LANES, TILE, Training};
+use super::context::Context;
+use super::form::Form;
+use super::plan::fold;
+use super::session::{Bound, Session, storage_bytes};
+use super::shared::{LOSS_LANES, ROW_BLOCK, Source, TILE, Training};
 use super::stages::{self, Slot, Stage};
-use super::{GpuLoss, pack};
-use crate::model::{Parameters, Penalty, PenaltyKind};
-use crate::{Error, Result, Scalar};
+use super::{GpuEngine, Traffic, pack};
+use crate::data::Dataset;
+use crate::engine::{Batches, LossSpec, Standing, State, Training as Trains, TrainingSpec};
+use crate::model::{Parameters, PenaltyKind};
+use crate::{Error, Result};
 use encase::{ShaderSize, UniformBuffer};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use wgpu::{Buffer, BufferUsages};
 
 /// Workgroups of the stages that stride over all parameters.
@@ -18,216 +23,171 @@ const STRIDING_GROUPS: u32 = 256;
 /// What [`Slot::State`] holds where nothing was noted.
 const NONE: u32 = u32::MAX;
 
-/// The settings of Adam (Kingma and Ba).
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Adam {
-    /// The step size.
-    pub learning_rate: f32,
-    /// Decay of the mean of gradients.
-    pub beta1: f32,
-    /// Decay of the mean of their squares.
-    pub beta2: f32,
-    /// What keeps the quotient finite.
-    pub epsilon: f32,
-}
-
-impl Default for Adam {
-    fn default() -> Self {
-        Adam { learning_rate: 1e-3, beta1: 0.9, beta2: 0.999, epsilon: 1e-8 }
-    }
-}
-
-/// How training stands.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Standing {
-    /// Steps taken.
-    pub steps: u32,
-    /// The mean loss at the parameters before the last step, without the penalty.
-    pub loss: f64,
-    /// The penalty there.
-    pub penalty: f64,
-}
-
-/// One bound stage.
-struct Bound {
-    pipeline: Arc<Pipeline>,
-    group: wgpu::BindGroup,
-    groups: u32,
-}
-
-/// Training on a GPU. Parameters and moments stay on the device between steps.
-pub struct GpuTraining<'a, T: Scalar> {
-    loss: &'a mut GpuLoss,
+/// Training on a GPU. Samples, parameters and moments stay on the device between steps.
+pub struct GpuTraining {
+    session: Session,
+    spec: LossSpec,
     /// Shapes and names, for reports.
-    like: Parameters<T>,
-    bound: Vec<Bound>,
+    like: Parameters<f32>,
+    /// The dispatches that draw a batch.
+    before: Vec<Bound>,
+    /// The dispatches that end a step.
+    after: Vec<Bound>,
     buffers: HashMap<Slot, Buffer>,
     staging: Buffer,
+    progress: AtomicU64,
 }
 
-impl GpuLoss {
-    /// Starts training from `parameters`. `free` has 1 where a parameter may change and 0 where it is fixed.
-    pub fn train<T: Scalar>(
-        &mut self,
-        parameters: &Parameters<T>,
-        free: &Parameters<T>,
-        penalty: Option<Penalty>,
-        adam: Adam,
-    ) -> Result<GpuTraining<'_, T>> {
-        let bounds = self.bounds;
-        self.session(parameters)?.check_room_for_training(&bounds)?;
-        GpuTraining::new(self, parameters, free, penalty, adam)
-    }
-}
-
-impl Session {
-    /// Moments and masks are three times the parameters more.
-    fn check_room_for_training(&self, bounds: &super::plan::Bounds) -> Result<()> {
-        let needed = self.plan.bytes() + 4 * self.plan.sizes.parameters;
-        if needed > bounds.budget_bytes {
+impl GpuEngine {
+    /// Starts training from `parameters` on batches of `data`, or on all of it at every step. `free` has 1 where a
+    /// parameter may change and 0 where it is fixed.
+    pub fn train(
+        &self,
+        data: &Dataset,
+        spec: &TrainingSpec,
+        parameters: &Parameters<f32>,
+        free: &Parameters<f32>,
+    ) -> Result<GpuTraining> {
+        parameters.check_fits(data.dim(), data.environments())?;
+        let form = Form::of(parameters, data.environments());
+        let rows: Vec<usize> = match spec.batches {
+            Some(batches) => vec![batches.rows; batches.environments],
+            None => (0..data.environments()).map(|e| data.rows(e).len()).collect(),
+        };
+        let resident =
+            if spec.batches.is_some() { data.samples().rows() as u64 * form.stride() * 16 } else { 0 };
+        if resident > self.bounds.binding_bytes {
             return Err(Error::invalid(format!(
-                "training needs {} on the GPU, expected at most its budget of {}: use fewer rows or variables, or --device cpu",
-                super::plan::bytes(needed),
-                super::plan::bytes(bounds.budget_bytes)
+                "the samples need {} on the GPU, expected at most {} in one binding: use --device cpu",
+                super::plan::bytes(resident),
+                super::plan::bytes(self.bounds.binding_bytes)
             )));
         }
-        Ok(())
+        // Moments and masks are three times the parameters more, and they are read back for checkpoints.
+        let more = resident + 6 * form.places().1 * 16;
+        let session =
+            Session::new(self.context()?, &rows, &spec.loss, form, &self.bounds, more, &self.edits)?;
+        GpuTraining::new(session, data, spec, parameters, free)
     }
 }
 
-impl<'a, T: Scalar> GpuTraining<'a, T> {
+impl GpuTraining {
     fn new(
-        loss: &'a mut GpuLoss,
-        parameters: &Parameters<T>,
-        free: &Parameters<T>,
-        penalty: Option<Penalty>,
-        adam: Adam,
+        mut session: Session,
+        data: &Dataset,
+        spec: &TrainingSpec,
+        parameters: &Parameters<f32>,
+        free: &Parameters<f32>,
     ) -> Result<Self> {
-        let session = loss.session.as_mut().expect("made by the caller");
+        let TrainingSpec { loss, penalty, batches, .. } = *spec;
+        match batches {
+            Some(_) => session.write_centres(data, &loss)?,
+            None => session.write_samples(data, &loss)?,
+        }
+        session.write_parameters(parameters)?;
         // From now on the device's parameters are its own.
         session.forget_parameters();
         let (context, form, sizes) = (session.context.clone(), session.form, session.plan.sizes);
-        let mut buffers = HashMap::new();
-        for (slot, size) in [
-            (Slot::Moments, 2 * sizes.parameters),
-            (Slot::Free, sizes.parameters),
-            (Slot::State, 16),
-            (Slot::Norms, form.stride() * 16),
-            (Slot::Penalties, u64::from(STRIDING_GROUPS) * 4),
-        ] {
-            buffers.insert(slot, context.storage(slot.declaration().0, size)?);
-        }
-        context.write(&buffers[&Slot::Free], 0, bytemuck::cast_slice(&pack::parameters(free, &form)))?;
-        context.write(&buffers[&Slot::State], 0, bytemuck::cast_slice(&[0u32, NONE, NONE, 0]))?;
-        let read = sizes.losses + u64::from(STRIDING_GROUPS) * 4 + 16 + sizes.parameters;
+        let buffers = allocate(&context, &session, data, free, batches.is_some())?;
+        let read = (sizes.losses + u64::from(STRIDING_GROUPS) * 4 + 16).max(3 * sizes.parameters);
         let staging =
             context.buffer("training staging", read, BufferUsages::COPY_DST | BufferUsages::MAP_READ)?;
-
-        let d = form.dim as f64;
-        let kind = penalty.map(|penalty| penalty.kind);
-        let told = Training {
-            groups: STRIDING_GROUPS,
-            quads: (sizes.parameters / 16) as u32,
-            losses: form.environments as u32 * LOSS_LANES,
-            dim: form.dim as u32,
-            stride: form.stride() as u32,
-            units_per_variable: form.units_per_variable() as u32,
-            at_weights: form.places().0.weights as u32,
-            ingoing: u32::from(matches!(kind, Some(PenaltyKind::Ingoing | PenaltyKind::Both))),
-            outgoing: u32::from(matches!(kind, Some(PenaltyKind::Outgoing | PenaltyKind::Both))),
-            strength: penalty.map_or(0.0, |penalty| (penalty.lambda / (d * d)) as f32),
-            learning_rate: adam.learning_rate,
-            beta1: adam.beta1,
-            beta2: adam.beta2,
-            epsilon: adam.epsilon,
+        let told = told(&form, sizes.parameters, spec);
+        let mut training = GpuTraining {
+            session,
+            spec: loss,
+            like: parameters.clone(),
+            before: Vec::new(),
+            after: Vec::new(),
+            buffers,
+            staging,
+            progress: AtomicU64::new(0),
         };
-        let column_tiles = told.stride.div_ceil(TILE / 4);
-        let mut stages: Vec<(&'static Stage, Training)> = Vec::new();
+        if batches.is_some() {
+            for span in 0..training.session.plan.spans.len() {
+                let plan = training.session.plan.spans[span];
+                let told =
+                    Training { groups: plan.blocks as u32, first_block: plan.first_block as u32, ..told };
+                let bound = training.bind(&stages::DRAW, &told, span)?;
+                training.before.push(bound);
+            }
+        }
+        let mut ending: Vec<(&'static Stage, Training)> = Vec::new();
         if told.outgoing != 0 {
-            stages.push((&stages::NORMS, Training { groups: column_tiles, ..told }));
+            ending.push((&stages::NORMS, Training { groups: told.stride.div_ceil(TILE / 4), ..told }));
         }
-        if kind.is_some() {
-            stages.push((&stages::PENALTY, told));
+        if penalty.is_some() {
+            ending.push((&stages::PENALTY, told));
         }
-        stages.push((&stages::FINITE, told));
-        stages.push((&stages::ADAM, told));
-        let choice = form.choice(&loss.spec);
-        let mut bound = Vec::new();
-        for (stage, told) in stages {
-            let session = loss.session.as_ref().expect("made by the caller");
-            let composed = session.compose(&choice, stage)?;
-            let pipeline = context.pipeline(stage, &composed)?;
-            let size = Training::SHADER_SIZE.get();
-            let uniform = context.buffer("training", size, BufferUsages::UNIFORM | BufferUsages::COPY_DST)?;
-            let mut bytes = UniformBuffer::new(Vec::new());
-            bytes.write(&told).expect("a vector takes every struct");
-            context.write(&uniform, 0, &bytes.into_inner())?;
-            let mut entries =
-                vec![wgpu::BindGroupEntry { binding: 0, resource: uniform.as_entire_binding() }];
-            for (at, slot) in composed.slots.iter().enumerate() {
-                let buffer = buffers.get(slot).unwrap_or_else(|| session.buffer(*slot));
-                entries.push(wgpu::BindGroupEntry {
-                    binding: at as u32 + 1,
-                    resource: buffer.as_entire_binding(),
-                });
-            }
-            let group = context.bind(&pipeline.layout, &entries)?;
-            bound.push(Bound { pipeline, group, groups: told.groups });
+        ending.extend([(&stages::FINITE, told), (&stages::ADAM, told)]);
+        for (stage, told) in ending {
+            let bound = training.bind(stage, &told, 0)?;
+            training.after.push(bound);
         }
-        Ok(GpuTraining { loss, like: parameters.clone(), bound, buffers, staging })
+        Ok(training)
     }
 
-    fn session(&self) -> &Session {
-        self.loss.session.as_ref().expect("training has a session")
-    }
-
-    /// One step: nothing is uploaded and nothing is read back.
-    pub fn step(&mut self) -> Result<()> {
-        let session = self.session();
-        session.run(true, &self.loss.progress)?;
-        let commands = session.context.record(|encoder| {
-            let mut pass = encoder.begin_compute_pass(&Default::default());
-            for bound in &self.bound {
-                pass.set_pipeline(&bound.pipeline.pipeline);
-                pass.set_bind_group(0, &bound.group, &[0]);
-                pass.dispatch_workgroups(bound.groups, 1, 1);
-            }
-            self.bound.len() as u64
-        })?;
-        session.context.submit(commands)
+    /// A dispatch of `stage` with a uniform of its own.
+    fn bind(&self, stage: &'static Stage, told: &Training, span: usize) -> Result<Bound> {
+        let context = &self.session.context;
+        let composed = self.session.compose(&self.session.form.choice(&self.spec), stage)?;
+        let pipeline = context.pipeline(stage, &composed)?;
+        let size = Training::SHADER_SIZE.get();
+        let uniform = context.buffer("training", size, BufferUsages::UNIFORM | BufferUsages::COPY_DST)?;
+        let mut bytes = UniformBuffer::new(Vec::new());
+        bytes.write(told).expect("a vector takes every struct");
+        context.write(&uniform, 0, &bytes.into_inner())?;
+        let mut entries = vec![wgpu::BindGroupEntry { binding: 0, resource: uniform.as_entire_binding() }];
+        for (at, slot) in composed.slots.iter().enumerate() {
+            let buffer = self.buffers.get(slot).unwrap_or_else(|| self.session.buffer_of(*slot, span));
+            entries
+                .push(wgpu::BindGroupEntry { binding: at as u32 + 1, resource: buffer.as_entire_binding() });
+        }
+        let group = Arc::new(context.bind(&pipeline.layout, &entries)?);
+        let workgroups = fold(told.groups);
+        Ok(Bound { pipeline, group, offset: 0, workgroups, stage: stage.name, flops: 0.0, pairs: 0 })
     }
 
     /// Waits until all steps so far are done.
     pub fn wait(&self) -> Result<()> {
-        self.session().context.wait()
+        self.session.context.wait()
     }
 
     /// Dispatches, submissions and bytes since the device was opened.
-    pub fn traffic(&self) -> super::Traffic {
-        self.loss.traffic()
+    pub fn traffic(&self) -> Traffic {
+        self.session.context.traffic()
     }
 
-    /// How training stands. A loss or gradient that was NaN or infinite is an error that names the step, and the
-    /// environment or the parameter; the parameters are then those before that step.
-    pub fn standing(&mut self) -> Result<Standing> {
-        let session = self.session();
-        let sizes = session.plan.sizes;
-        let penalties = u64::from(STRIDING_GROUPS) * 4;
-        let commands = session.context.record(|encoder| {
+    /// Copies buffers one after the other and reads them.
+    fn read(&self, sources: &[(&Buffer, u64)]) -> Result<Vec<u8>> {
+        let commands = self.session.context.record(|encoder| {
             let mut at = 0;
-            let copies = [
-                (session.buffer(Slot::Losses), sizes.losses),
-                (&self.buffers[&Slot::Penalties], penalties),
-                (&self.buffers[&Slot::State], 16),
-            ];
-            for (source, size) in copies {
-                encoder.copy_buffer_to_buffer(source, 0, &self.staging, at, size);
+            for (source, size) in sources {
+                encoder.copy_buffer_to_buffer(source, 0, &self.staging, at, *size);
                 at += size;
             }
             0
         })?;
-        session.context.submit(commands)?;
-        let bytes = session.context.read(&self.staging, sizes.losses + penalties + 16)?;
+        self.session.context.submit(commands)?;
+        self.session.context.read(&self.staging, sources.iter().map(|(_, size)| size).sum())
+    }
+}
+
+impl Trains for GpuTraining {
+    /// Nothing is uploaded and nothing is read back.
+    fn step(&mut self) -> Result<()> {
+        self.session.run_between(&self.before, true, &self.after, &self.progress)
+    }
+
+    fn standing(&mut self) -> Result<Standing> {
+        let session = &self.session;
+        let sizes = session.plan.sizes;
+        let penalties = u64::from(STRIDING_GROUPS) * 4;
+        let bytes = self.read(&[
+            (session.buffer_of(Slot::Losses, 0), sizes.losses),
+            (&self.buffers[&Slot::Penalties], penalties),
+            (&self.buffers[&Slot::State], 16),
+        ])?;
         let (losses, rest) = bytes.split_at(sizes.losses as usize);
         let (penalties, state) = rest.split_at(penalties as usize);
         let losses: Vec<f32> = bytemuck::pod_collect_to_vec(losses);
@@ -252,18 +212,108 @@ impl<'a, T: Scalar> GpuTraining<'a, T> {
         Ok(Standing { steps: step, loss: sum(&losses) / environments, penalty: sum(&penalties) })
     }
 
-    /// The parameters as they are now.
-    pub fn parameters(&mut self) -> Result<Parameters<T>> {
-        let session = self.session();
-        let size = session.plan.sizes.parameters;
-        let commands = session.context.record(|encoder| {
-            encoder.copy_buffer_to_buffer(session.buffer(Slot::Parameters), 0, &self.staging, 0, size);
-            0
-        })?;
-        session.context.submit(commands)?;
-        let packed: Vec<f32> = bytemuck::pod_collect_to_vec(&session.context.read(&self.staging, size)?);
-        let mut parameters = self.like.clone();
-        pack::unpack(&packed, &session.form, &mut parameters);
-        Ok(parameters)
+    fn state(&mut self) -> Result<State> {
+        let size = self.session.plan.sizes.parameters;
+        let parameters = self.session.buffer_of(Slot::Parameters, 0);
+        let bytes = self.read(&[(parameters, size), (&self.buffers[&Slot::Moments], 2 * size)])?;
+        let packed: Vec<f32> = bytemuck::pod_collect_to_vec(&bytes);
+        let (parameters, moments) = packed.split_at(size as usize / 4);
+        let unpack = |quads: &[f32]| {
+            let mut tensors = self.like.clone();
+            pack::unpack(quads, &self.session.form, &mut tensors);
+            tensors
+        };
+        // Mean and square of a quad lie side by side.
+        let every_other = |from: usize| {
+            moments.chunks_exact(4).skip(from).step_by(2).flatten().copied().collect::<Vec<_>>()
+        };
+        let bytes = self.read(&[(&self.buffers[&Slot::State], 16)])?;
+        let state: Vec<u32> = bytemuck::pod_collect_to_vec(&bytes);
+        let noted = state[1] != NONE || state[2] != NONE;
+        Ok(State {
+            // A step that came to nothing was counted.
+            steps: state[0] - u32::from(noted),
+            parameters: unpack(parameters),
+            mean: unpack(&every_other(0)),
+            square: unpack(&every_other(1)),
+        })
     }
+
+    fn restore(&mut self, state: &State) -> Result<()> {
+        let form = self.session.form;
+        let (mean, square) = (pack::parameters(&state.mean, &form), pack::parameters(&state.square, &form));
+        let moments: Vec<_> = mean.iter().zip(&square).flat_map(|(mean, square)| [*mean, *square]).collect();
+        self.session.write_parameters(&state.parameters)?;
+        self.session.forget_parameters();
+        let context = &self.session.context;
+        context.write(&self.buffers[&Slot::Moments], 0, bytemuck::cast_slice(&moments))?;
+        context.write(&self.buffers[&Slot::State], 0, bytemuck::cast_slice(&[state.steps, NONE, NONE, 0]))
+    }
+}
+
+/// The buffers that only training needs.
+fn allocate(
+    context: &Context,
+    session: &Session,
+    data: &Dataset,
+    free: &Parameters<f32>,
+    resident: bool,
+) -> Result<HashMap<Slot, Buffer>> {
+    let (form, sizes) = (session.form, session.plan.sizes);
+    let rows = if resident { data.samples().rows() as u64 } else { 0 };
+    let mut buffers = HashMap::new();
+    for (slot, size) in [
+        (Slot::Moments, 2 * sizes.parameters),
+        (Slot::Free, sizes.parameters),
+        (Slot::State, 16),
+        (Slot::Norms, form.stride() * 16),
+        (Slot::Penalties, u64::from(STRIDING_GROUPS) * 4),
+        (Slot::Samples, rows * form.stride() * 16),
+        (Slot::Sources, form.environments as u64 * Source::SHADER_SIZE.get()),
+    ] {
+        buffers.insert(slot, context.storage(slot.declaration().0, size)?);
+    }
+    context.write(&buffers[&Slot::Free], 0, bytemuck::cast_slice(&pack::parameters(free, &form)))?;
+    context.write(&buffers[&Slot::State], 0, bytemuck::cast_slice(&[0u32, NONE, NONE, 0]))?;
+    if resident {
+        let packed = pack::rows(data.samples().as_slice().iter().map(|v| *v as f32), data.dim());
+        context.write(&buffers[&Slot::Samples], 0, bytemuck::cast_slice(&packed))?;
+        let sources: Vec<Source> = (0..data.environments())
+            .map(|e| Source { first_row: data.rows(e).start as u32, rows: data.rows(e).len() as u32 })
+            .collect();
+        context.write(&buffers[&Slot::Sources], 0, &storage_bytes(&sources))?;
+    }
+    Ok(buffers)
+}
+
+/// What all training stages are told alike.
+fn told(form: &Form, parameter_bytes: u64, spec: &TrainingSpec) -> Training {
+    let TrainingSpec { penalty, adam, batches, .. } = *spec;
+    let d = form.dim as f64;
+    let kind = penalty.map(|penalty| penalty.kind);
+    let mut told = Training {
+        groups: STRIDING_GROUPS,
+        quads: (parameter_bytes / 16) as u32,
+        losses: form.environments as u32 * LOSS_LANES,
+        dim: form.dim as u32,
+        stride: form.stride() as u32,
+        units_per_variable: form.units_per_variable() as u32,
+        at_weights: form.places().0.weights as u32,
+        ingoing: u32::from(matches!(kind, Some(PenaltyKind::Ingoing | PenaltyKind::Both))),
+        outgoing: u32::from(matches!(kind, Some(PenaltyKind::Outgoing | PenaltyKind::Both))),
+        strength: penalty.map_or(0.0, |penalty| (penalty.lambda / (d * d)) as f32),
+        learning_rate: adam.learning_rate as f32,
+        beta1: adam.beta1 as f32,
+        beta2: adam.beta2 as f32,
+        epsilon: adam.epsilon as f32,
+        environments: form.environments as u32,
+        ..Training::default()
+    };
+    if let Some(Batches { seed, rows, environments }) = batches {
+        (told.seed_low, told.seed_high) = (seed as u32, (seed >> 32) as u32);
+        told.slots = environments as u32;
+        told.batch_rows = rows as u32;
+        told.slot_blocks = (rows as u32).div_ceil(ROW_BLOCK);
+    }
+    told
 }

@@ -1,0 +1,397 @@
+//! `skds fit`: from data to a model file.
+
+use super::device::DeviceArgs;
+use super::print;
+use crate::data::Dataset;
+use crate::engine::State;
+use crate::fit::{
+    Checkpoint, EnvironmentsPerStep, ModelKind, Outcome, PenaltyChoice, Problem, Record, Rhythm, Settings,
+    TargetChoice, Watcher,
+};
+use crate::kernel::{Bandwidth, KernelKind};
+use crate::model::Activation;
+use crate::objective::{Estimator, Objective};
+use crate::plot::{self, Colour, Line, Panel};
+use crate::{Error, Result, output};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
+
+/// Fit a stationary diffusion to samples, by steps of Adam.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Beside MODEL.safetensors appear MODEL.log.jsonl (the loss as it went), MODEL.loss.svg (its picture)
+and, while the fit runs, MODEL.checkpoint.safetensors. Ctrl-C keeps a checkpoint; --resume goes on from it.
+
+Examples:
+  # The defaults: SKDS, linear drift, tilted RBF kernel with its bandwidth from the data
+  skds fit train.npz -o model.safetensors
+
+  # Raw measurements: fit in units of the first environment's standard deviations
+  skds fit cells.csv --targets targets.csv --standardize -o model.safetensors
+
+  # The paper's settings for its linear systems
+  skds fit train.npz -o model.safetensors --bandwidth 7 --lambda 0.1
+
+  # A neural drift; settings from a file, one of them changed
+  skds fit train.npz -o model.safetensors --config fit.toml --model mlp
+
+  # Go on after an interruption
+  skds fit train.npz -o model.safetensors --resume"
+)]
+pub(super) struct Args {
+    /// Samples: .npz with x [N,d], env [N], targets [E,d] and optionally names [d]; or .csv with a header
+    data: PathBuf,
+    /// The model file to write
+    #[arg(short, long, value_name = "MODEL.safetensors")]
+    output: PathBuf,
+    /// Settings from a TOML file, by the names of these flags with _ for -; flags win over it
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Drift: linear or mlp [default: linear]
+    #[arg(long)]
+    model: Option<ModelKind>,
+    /// Hidden units per variable of the mlp [default: 8]
+    #[arg(long, value_name = "H")]
+    hidden: Option<usize>,
+    /// Nonlinearity of the mlp: sigmoid, tanh or relu [default: sigmoid]
+    #[arg(long)]
+    activation: Option<Activation>,
+    /// Which loss: skds or kds [default: skds]
+    #[arg(long)]
+    objective: Option<Objective>,
+    /// Which kernel: rbf, tilted-rbf or imq-plus [default: tilted-rbf]
+    #[arg(long)]
+    kernel: Option<KernelKind>,
+    /// Bandwidth of the kernel: a number above 0, or 'auto' for the median distance between samples [default: auto]
+    #[arg(long, value_name = "H", allow_hyphen_values = true)]
+    bandwidth: Option<Bandwidth>,
+    /// Which pairs of a batch: linear (neighbouring rows), u or v (all pairs) [default: linear]
+    #[arg(long)]
+    estimator: Option<Estimator>,
+    /// Group lasso on effects: ingoing, outgoing, both or none [default: both]
+    #[arg(long)]
+    penalty: Option<PenaltyChoice>,
+    /// Weight of the penalty [default: 0.1]
+    #[arg(long, allow_hyphen_values = true)]
+    lambda: Option<f64>,
+    /// Steps of Adam [default: 20000]
+    #[arg(long)]
+    steps: Option<u32>,
+    /// Rows per environment and step [default: 512]
+    #[arg(long)]
+    batch: Option<usize>,
+    /// Environments per step: a number or 'all' [default: 1]
+    #[arg(long, value_name = "K")]
+    envs_per_step: Option<EnvironmentsPerStep>,
+    /// Step size of Adam [default: 0.001]
+    #[arg(long, allow_hyphen_values = true)]
+    learning_rate: Option<f64>,
+    /// Let interventions change the noise of their targets too
+    #[arg(long)]
+    learn_scale: bool,
+    /// Fit in units of the first environment's mean and standard deviation; the model remembers them
+    #[arg(long)]
+    standardize: bool,
+    /// Intervention targets: 'unknown' (any variable, in every environment but the first), or for csv data the file
+    /// with one row per environment
+    #[arg(long, value_name = "FILE|unknown")]
+    targets: Option<PathBuf>,
+    /// Seed of every random choice [default: 0]
+    #[arg(long)]
+    seed: Option<u64>,
+    #[command(flatten)]
+    device: DeviceArgs,
+    /// Go on from the checkpoint beside the model
+    #[arg(long)]
+    resume: bool,
+    /// Steps between checkpoints
+    #[arg(long, value_name = "STEPS", default_value_t = 2000)]
+    checkpoint_every: u32,
+    /// Print JSON lines: one per report, and one at the end
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is printed at the end.
+#[derive(Serialize)]
+struct Report<'a> {
+    model: &'a Path,
+    steps: u32,
+    complete: bool,
+    loss: f64,
+    penalty: f64,
+    bandwidth: Option<f64>,
+    device: String,
+    seconds: f64,
+    steps_per_second: f64,
+}
+
+pub(super) fn run(args: &Args) -> Result<()> {
+    let settings = args.settings()?;
+    let unknown = settings.targets == TargetChoice::Unknown;
+    let data = Dataset::read(&args.data, args.targets.as_deref().filter(|_| !unknown))?;
+    if args.checkpoint_every == 0 {
+        return Err(Error::invalid("--checkpoint-every is 0, expected at least 1"));
+    }
+    check_output(&args.output)?;
+    let problem = Problem::new(&data, &settings)?;
+    let gpu = args.device.gpu_or_cpu()?;
+    let path = Checkpoint::path_for(&args.output);
+    let from = match args.resume {
+        true => Some(args.checkpoint(&path, &problem)?),
+        false => None,
+    };
+    let rhythm =
+        Rhythm { report_every: (problem.settings.steps / 200).max(1), keep_every: args.checkpoint_every };
+    let mut watch =
+        Watch::new(args, &problem, path.clone(), from.as_ref().map_or(0, |from| from.state.steps))?;
+    let start = Instant::now();
+    let outcome = problem.run(gpu.as_ref(), from.as_ref(), rhythm, &mut watch);
+    watch.finish();
+    let outcome = outcome.map_err(|error| match error {
+        Error::NonFinite(problem) => Error::NonFinite(format!(
+            "{problem}. Try a smaller --learning-rate, --standardize, or a larger --bandwidth; the last good state is in {}",
+            path.display()
+        )),
+        other => other,
+    })?;
+    let seconds = start.elapsed().as_secs_f64();
+    let taken = outcome.state.steps - from.as_ref().map_or(0, |from| from.state.steps);
+    if outcome.complete {
+        args.write_results(&problem, &outcome)?;
+        // The model holds what the checkpoint held; a missing one is no harm.
+        let _ = std::fs::remove_file(&path);
+    }
+    let last = outcome.log.last();
+    let report = Report {
+        model: &args.output,
+        steps: outcome.state.steps,
+        complete: outcome.complete,
+        loss: last.map_or(f64::NAN, |record| record.loss),
+        penalty: last.map_or(f64::NAN, |record| record.penalty),
+        bandwidth: problem.spec.loss.kernel.bandwidth(),
+        device: gpu.as_ref().map_or_else(|| "cpu".into(), |gpu| crate::engine::Engine::<f32>::device(gpu)),
+        seconds,
+        steps_per_second: f64::from(taken) / seconds.max(1e-9),
+    };
+    if args.json {
+        print(&serde_json::to_string(&report).expect("a report of plain values serialises"))
+    } else {
+        print(&report.to_text(&problem, &path))
+    }
+}
+
+impl Args {
+    /// Defaults, then the file, then flags.
+    fn settings(&self) -> Result<Settings> {
+        let mut settings = match &self.config {
+            Some(path) => Settings::read(path)?,
+            None => Settings::default(),
+        };
+        macro_rules! take {
+            ($($field:ident),+) => {
+                $(if let Some(value) = self.$field {
+                    settings.$field = value;
+                })+
+            };
+        }
+        take!(
+            model, hidden, activation, objective, kernel, bandwidth, estimator, penalty, lambda, steps, batch
+        );
+        take!(envs_per_step, learning_rate, seed);
+        settings.learn_scale |= self.learn_scale;
+        settings.standardize |= self.standardize;
+        if self.targets.as_deref() == Some(Path::new(TargetChoice::Unknown.name())) {
+            settings.targets = TargetChoice::Unknown;
+        }
+        Ok(settings)
+    }
+
+    /// The checkpoint to go on from: of this data and these settings.
+    fn checkpoint(&self, path: &Path, problem: &Problem) -> Result<Checkpoint> {
+        let checkpoint = Checkpoint::read(path)?;
+        let expected = problem.data_mark();
+        if checkpoint.data != expected {
+            let found = checkpoint.data;
+            return Err(Error::file(path, format!("is of other data: found {found}, expected {expected}")));
+        }
+        // More steps may be asked for; everything else must be as it was.
+        let same = Settings { steps: problem.settings.steps, ..checkpoint.settings.clone() };
+        if same != problem.settings {
+            let (found, expected) = (as_json(&same), as_json(&problem.settings));
+            let other = expected
+                .as_object()
+                .into_iter()
+                .flatten()
+                .find(|(key, value)| found[key.as_str()] != **value);
+            let (key, value) =
+                other.map_or(("settings", expected.clone()), |(key, value)| (key, value.clone()));
+            return Err(Error::file(
+                path,
+                format!("is of other settings: found {key} = {}, expected {value}", found[key]),
+            ));
+        }
+        if checkpoint.state.steps > problem.settings.steps {
+            let (found, expected) = (checkpoint.state.steps, problem.settings.steps);
+            return Err(Error::file(path, format!("has taken {found} steps, expected at most {expected}")));
+        }
+        Ok(checkpoint)
+    }
+
+    fn write_results(&self, problem: &Problem, outcome: &Outcome) -> Result<()> {
+        output::write_atomically(&self.output.with_extension("log.jsonl"), |writer| {
+            for record in &outcome.log {
+                serde_json::to_writer(&mut *writer, record)?;
+                writer.write_all(b"\n")?;
+            }
+            Ok(())
+        })?;
+        let points = |value: fn(&Record) -> f64| {
+            outcome.log.iter().map(|record| (f64::from(record.step), value(record))).collect::<Vec<_>>()
+        };
+        let name = problem.settings.objective.name().to_uppercase();
+        let panel = Panel::Lines {
+            title: String::new(),
+            x_label: "step".into(),
+            y_label: format!("{name} on the step's batch"),
+            lines: vec![
+                Line { label: "loss".into(), colour: Colour::Blue, points: points(|record| record.loss) },
+                Line {
+                    label: "penalty".into(),
+                    colour: Colour::Orange,
+                    points: points(|record| record.penalty),
+                },
+            ],
+            points: vec![],
+            verticals: vec![],
+            horizontals: vec![],
+        };
+        plot::write_svg(&self.output.with_extension("loss.svg"), "Loss while fitting", &[panel])?;
+        problem.model(&outcome.state).write(&self.output)
+    }
+}
+
+fn as_json(settings: &Settings) -> serde_json::Value {
+    serde_json::to_value(settings).expect("settings serialise")
+}
+
+/// A wrong place to write to is better known before the work than after it.
+fn check_output(path: &Path) -> Result<()> {
+    if path.extension().is_none_or(|extension| extension != "safetensors") {
+        return Err(Error::file(path, "has another extension than expected: .safetensors"));
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match std::fs::metadata(folder) {
+        Ok(found) if found.is_dir() => Ok(()),
+        Ok(_) => Err(Error::file(folder, "is a file, expected a folder to write the model to")),
+        Err(source) => Err(Error::Io { action: "write", path: path.into(), source }),
+    }
+}
+
+/// Set by Ctrl-C.
+static STOP: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+
+/// Shows how the fit goes, and keeps checkpoints.
+struct Watch<'a> {
+    args: &'a Args,
+    problem: &'a Problem,
+    path: PathBuf,
+    bar: Option<ProgressBar>,
+    start: Instant,
+    first: u32,
+    line: Instant,
+}
+
+/// Time between plain lines.
+const LINE_EVERY: Duration = Duration::from_secs(5);
+
+impl<'a> Watch<'a> {
+    fn new(args: &'a Args, problem: &'a Problem, path: PathBuf, first: u32) -> Result<Self> {
+        let stop = STOP.clone();
+        // A second Ctrl-C ends at once; a handler that is there already serves as well.
+        let _ = ctrlc::set_handler(move || {
+            if stop.swap(true, Ordering::Relaxed) {
+                std::process::exit(130);
+            }
+        });
+        let bar = (!args.json && std::io::stderr().is_terminal()).then(|| {
+            let bar = ProgressBar::new(u64::from(problem.settings.steps)).with_position(u64::from(first));
+            let style = "{bar:30} {pos}/{len} steps  {per_sec}  {eta} left  {msg}";
+            bar.set_style(ProgressStyle::with_template(style).expect("the template is valid"));
+            bar.reset_eta();
+            bar
+        });
+        let now = Instant::now();
+        Ok(Watch { args, problem, path, bar, start: now, first, line: now })
+    }
+
+    fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+impl Watcher for Watch<'_> {
+    fn report(&mut self, record: &Record) {
+        if self.args.json {
+            let _ = print(&serde_json::to_string(record).expect("a record serialises"));
+        } else if let Some(bar) = &self.bar {
+            bar.set_position(u64::from(record.step));
+            bar.set_message(format!("loss {:.3e}", record.loss));
+        } else if self.line.elapsed() >= LINE_EVERY {
+            self.line = Instant::now();
+            let rate = f64::from(record.step - self.first) / self.start.elapsed().as_secs_f64();
+            let left = f64::from(self.problem.settings.steps - record.step) / rate.max(1e-9);
+            let steps = self.problem.settings.steps;
+            eprintln!(
+                "{} of {steps} steps, loss {:.4e}, {rate:.0} per second, {left:.0} s left",
+                record.step, record.loss
+            );
+        }
+    }
+
+    fn keep(&mut self, state: &State, log: &[Record]) -> Result<()> {
+        let checkpoint = Checkpoint {
+            settings: self.problem.settings.clone(),
+            data: self.problem.data_mark(),
+            state: state.clone(),
+            log: log.to_vec(),
+        };
+        checkpoint.write(&self.path)
+    }
+
+    fn stopped(&self) -> bool {
+        STOP.load(Ordering::Relaxed)
+    }
+}
+
+impl Report<'_> {
+    fn to_text(&self, problem: &Problem, checkpoint: &Path) -> String {
+        let settings = &problem.settings;
+        let bandwidth = self.bandwidth.map_or(String::new(), |h| format!(", bandwidth {h:.4}"));
+        let mut lines = vec![
+            format!(
+                "{} {} model, {} kernel{bandwidth}",
+                settings.objective.name().to_uppercase(),
+                settings.model,
+                settings.kernel
+            ),
+            format!(
+                "  {} steps on {} in {:.1} s, {:.0} per second",
+                self.steps, self.device, self.seconds, self.steps_per_second
+            ),
+            format!("  loss {:.6e} on the last batch, penalty {:.6e}", self.loss, self.penalty),
+        ];
+        lines.push(match self.complete {
+            true => format!("  written to {}", self.model.display()),
+            false => format!("  stopped early; {} goes on with --resume", checkpoint.display()),
+        });
+        lines.join("\n")
+    }
+}

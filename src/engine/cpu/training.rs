@@ -1,0 +1,280 @@
+//! Training on the CPU: batches are gathered from samples that are converted once, and the penalty and Adam's update
+//! are one pass over the parameters.
+
+use super::{CpuLoss, Samples, tasks};
+use crate::data::Dataset;
+use crate::engine::Loss;
+use crate::engine::draw::Batches;
+use crate::engine::training::{Adam, Standing, State, Training, TrainingSpec};
+use crate::model::Parameters;
+use crate::{Error, Matrix, Result, Scalar};
+
+/// Entries that one task of Adam's update takes.
+const ENTRIES_PER_TASK: usize = 1 << 15;
+
+/// Training on the CPU.
+pub struct CpuTraining {
+    spec: TrainingSpec,
+    source: Samples<f32>,
+    loss: CpuLoss<f32>,
+    free: Parameters<f32>,
+    state: State,
+    gradient: Parameters<f32>,
+    /// The parameters and the gradient of the environments of a batch; drift and noise are lent to them for the time
+    /// of an evaluation, so that nothing large is copied.
+    batch_parameters: Parameters<f32>,
+    batch_gradient: Parameters<f32>,
+    /// The last step's loss and penalty.
+    last: (f64, f64),
+}
+
+impl CpuTraining {
+    /// Starts training from `parameters` on `data`. `free` has 1 where a parameter may change and 0 where it is fixed.
+    pub fn new(
+        data: &Dataset,
+        spec: TrainingSpec,
+        parameters: &Parameters<f32>,
+        free: &Parameters<f32>,
+    ) -> Result<Self> {
+        parameters.check_fits(data.dim(), data.environments())?;
+        let source = Samples::new(data);
+        let loss = match spec.batches {
+            Some(batches) => {
+                CpuLoss::of(Samples::empty(&vec![batches.rows; batches.environments], data.dim()), spec.loss)
+            }
+            None => CpuLoss::new(data, spec.loss),
+        };
+        let gradient = parameters.zeros_like();
+        let slots = spec.batches.map_or(data.environments(), |batches| batches.environments);
+        let mut batch = gradient.clone();
+        for table in [&mut batch.shift, &mut batch.log_scale].into_iter().flatten() {
+            *table = Matrix::full(slots, data.dim(), 0.0);
+        }
+        let mut batch_parameters = batch.clone();
+        // What is lent is not needed twice.
+        batch_parameters.biases = Vec::new();
+        Ok(CpuTraining {
+            spec,
+            source,
+            loss,
+            free: free.clone(),
+            state: State::new(parameters.clone()),
+            gradient,
+            batch_parameters,
+            batch_gradient: batch,
+            last: (0.0, 0.0),
+        })
+    }
+
+    /// Gathers the batch of this step; returns its environments.
+    fn draw(&mut self, batches: Batches) -> Vec<usize> {
+        let all = self.source.environments();
+        let step = self.state.steps;
+        let drawn: Vec<usize> =
+            (0..batches.environments).map(|slot| batches.environment(step, slot, all)).collect();
+        for (slot, &e) in drawn.iter().enumerate() {
+            let rows = self.source.rows(e);
+            let from = |at: usize| rows.start + batches.row(step, e, at, rows.len());
+            self.loss.gather(slot, &self.source, e, from);
+        }
+        drawn
+    }
+
+    /// Swaps what batches share with the full parameters and gradient: drift, biases and noise.
+    fn lend(&mut self) {
+        for (full, batch) in [
+            (&mut self.state.parameters, &mut self.batch_parameters),
+            (&mut self.gradient, &mut self.batch_gradient),
+        ] {
+            std::mem::swap(&mut full.drift, &mut batch.drift);
+            std::mem::swap(&mut full.biases, &mut batch.biases);
+            std::mem::swap(&mut full.noise, &mut batch.noise);
+        }
+    }
+
+    /// Loss and gradient of the step's batch.
+    fn evaluate(&mut self) -> Result<f64> {
+        let Some(batches) = self.spec.batches else {
+            return self.loss.evaluate(&self.state.parameters, Some(&mut self.gradient));
+        };
+        let drawn = self.draw(batches);
+        let tables = [
+            (&self.state.parameters.shift, &mut self.batch_parameters.shift),
+            (&self.state.parameters.log_scale, &mut self.batch_parameters.log_scale),
+        ];
+        for (full, batch) in tables {
+            if let (Some(full), Some(batch)) = (full, batch) {
+                drawn
+                    .iter()
+                    .enumerate()
+                    .for_each(|(slot, &e)| batch.row_mut(slot).copy_from_slice(full.row(e)));
+            }
+        }
+        self.lend();
+        let value = self.loss.evaluate(&self.batch_parameters, Some(&mut self.batch_gradient));
+        self.lend();
+        let tables = [
+            (&mut self.gradient.shift, &self.batch_gradient.shift),
+            (&mut self.gradient.log_scale, &self.batch_gradient.log_scale),
+        ];
+        for (full, batch) in tables {
+            if let (Some(full), Some(batch)) = (full, batch) {
+                full.as_mut_slice().fill(0.0);
+                drawn
+                    .iter()
+                    .enumerate()
+                    .for_each(|(slot, &e)| full.row_mut(e).copy_from_slice(batch.row(slot)));
+            }
+        }
+        // The engine counts environments of the batch; people count those of the data.
+        value.map_err(|error| match self.loss.environment_losses.iter().position(|loss| !loss.is_finite()) {
+            Some(slot) => Error::NonFinite(format!(
+                "the loss of environment {} is {}",
+                drawn[slot], self.loss.environment_losses[slot]
+            )),
+            None => error,
+        })
+    }
+
+    fn check_gradient(&self) -> Result<()> {
+        for tensor in self.gradient.tensors() {
+            // A sum of absolute values is finite only if every entry is, and is one fast pass.
+            let sum: f32 = tensor.values.iter().map(|v| v.abs()).sum();
+            if sum.is_finite() {
+                continue;
+            }
+            if let Some(at) = tensor.values.iter().position(|v| !v.is_finite()) {
+                return Err(Error::NonFinite(format!(
+                    "the gradient of {} is {} at entry {at}",
+                    tensor.name, tensor.values[at]
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn update(&mut self) {
+        let Adam { learning_rate, beta1, beta2, epsilon } = self.spec.adam;
+        let step = self.state.steps as i32 + 1;
+        let rates = Rates {
+            beta1: beta1 as f32,
+            beta2: beta2 as f32,
+            rate: (learning_rate / (1.0 - beta1.powi(step))) as f32,
+            correct: (1.0 / (1.0 - beta2.powi(step))) as f32,
+            epsilon: epsilon as f32,
+        };
+        let State { parameters, mean, square, .. } = &mut self.state;
+        let moments = mean.tensors_mut().into_iter().zip(square.tensors_mut());
+        let inputs = self.gradient.tensors().into_iter().zip(self.free.tensors());
+        let mut work = Vec::new();
+        for (((_, p), ((_, m), (_, s))), (g, free)) in
+            parameters.tensors_mut().into_iter().zip(moments).zip(inputs)
+        {
+            let outputs = p
+                .chunks_mut(ENTRIES_PER_TASK)
+                .zip(m.chunks_mut(ENTRIES_PER_TASK))
+                .zip(s.chunks_mut(ENTRIES_PER_TASK));
+            let inputs = g.values.chunks(ENTRIES_PER_TASK).zip(free.values.chunks(ENTRIES_PER_TASK));
+            work.extend(outputs.zip(inputs));
+        }
+        let entries = work.iter().map(|(_, (g, _))| g.len()).sum::<usize>();
+        tasks::run(work, entries * 16, |(((p, m), s), (g, free))| rates.update(p, m, s, g, free));
+    }
+}
+
+/// One step's constants of Adam.
+struct Rates {
+    beta1: f32,
+    beta2: f32,
+    rate: f32,
+    correct: f32,
+    epsilon: f32,
+}
+
+impl Rates {
+    fn update(&self, p: &mut [f32], m: &mut [f32], s: &mut [f32], g: &[f32], free: &[f32]) {
+        super::simd::dispatch(
+            #[inline(always)]
+            || {
+                let moments = m.iter_mut().zip(s);
+                for ((p, (m, s)), (g, free)) in p.iter_mut().zip(moments).zip(g.iter().zip(free)) {
+                    let slope = g * free;
+                    *m = self.beta1 * *m + (1.0 - self.beta1) * slope;
+                    *s = self.beta2 * *s + (1.0 - self.beta2) * slope * slope;
+                    *p -= self.rate * free * *m / ((*s * self.correct).sqrt() + self.epsilon);
+                }
+            },
+        );
+    }
+}
+
+impl Training for CpuTraining {
+    fn step(&mut self) -> Result<()> {
+        let at_step = |error: Error, step: u32| match error {
+            Error::NonFinite(problem) => Error::NonFinite(format!(
+                "step {step}: {problem}, expected a finite number; the parameters are those before that step"
+            )),
+            other => other,
+        };
+        let step = self.state.steps + 1;
+        let loss = self.evaluate().map_err(|error| at_step(error, step))?;
+        let penalty = match self.spec.penalty {
+            Some(penalty) => penalty.add_gradient(&self.state.parameters, &mut self.gradient),
+            None => 0.0,
+        };
+        self.check_gradient().map_err(|error| at_step(error, step))?;
+        self.update();
+        self.state.steps = step;
+        self.last = (loss, penalty);
+        Ok(())
+    }
+
+    fn standing(&mut self) -> Result<Standing> {
+        Ok(Standing { steps: self.state.steps, loss: self.last.0, penalty: self.last.1 })
+    }
+
+    fn state(&mut self) -> Result<State> {
+        Ok(self.state.clone())
+    }
+
+    fn restore(&mut self, state: &State) -> Result<()> {
+        self.state = state.clone();
+        Ok(())
+    }
+}
+
+impl Samples<f32> {
+    /// Room for environments of `rows` samples each.
+    fn empty(rows: &[usize], d: usize) -> Self {
+        let mut offsets = vec![0];
+        for n in rows {
+            offsets.push(offsets[offsets.len() - 1] + n);
+        }
+        let n = offsets[rows.len()];
+        let x = super::Rows::zeros(n, d);
+        let centres = vec![vec![0.0; x.stride()]; rows.len()];
+        Samples { x, offsets, omega: vec![f32::ZERO; n], tau: vec![f32::ZERO; n], centres }
+    }
+}
+
+impl CpuLoss<f32> {
+    /// Fills place `slot` with rows of `source`: row `at` of the place with row `from(at)`.
+    fn gather(
+        &mut self,
+        slot: usize,
+        source: &Samples<f32>,
+        environment: usize,
+        from: impl Fn(usize) -> usize,
+    ) {
+        let first = self.samples.offsets[slot];
+        for at in 0..self.samples.rows(slot).len() {
+            let (into, row) = (first + at, from(at));
+            self.samples.x.row_mut(into).copy_from_slice(source.x.row(row));
+            self.samples.omega[into] = source.omega[row];
+            self.samples.tau[into] = source.tau[row];
+        }
+        self.samples.centres[slot].copy_from_slice(source.centre(environment));
+        // What all pairs prepare of their samples is of the batch before.
+        self.work.all_pairs = None;
+    }
+}

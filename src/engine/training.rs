@@ -1,0 +1,86 @@
+//! Training as every engine offers it: steps of Adam on batches, and the state they go on from.
+
+use super::LossSpec;
+use super::draw::Batches;
+use crate::Result;
+use crate::model::{Parameters, Penalty};
+
+/// The settings of Adam (Kingma and Ba).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Adam {
+    /// The step size.
+    pub learning_rate: f64,
+    /// Decay of the mean of gradients.
+    pub beta1: f64,
+    /// Decay of the mean of their squares.
+    pub beta2: f64,
+    /// What keeps the quotient finite.
+    pub epsilon: f64,
+}
+
+impl Default for Adam {
+    fn default() -> Self {
+        Adam { learning_rate: 1e-3, beta1: 0.9, beta2: 0.999, epsilon: 1e-8 }
+    }
+}
+
+/// What training minimises, and how.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TrainingSpec {
+    /// The loss.
+    pub loss: LossSpec,
+    /// What is added to it.
+    pub penalty: Option<Penalty>,
+    /// The optimiser.
+    pub adam: Adam,
+    /// What each step sees; none means all samples of all environments.
+    pub batches: Option<Batches>,
+}
+
+/// How training stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Standing {
+    /// Steps taken.
+    pub steps: u32,
+    /// The loss on the last step's batch, at the parameters before it, without the penalty.
+    pub loss: f64,
+    /// The penalty there.
+    pub penalty: f64,
+}
+
+/// Everything that training goes on from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct State {
+    /// Steps taken.
+    pub steps: u32,
+    /// The parameters.
+    pub parameters: Parameters<f32>,
+    /// Adam's mean of gradients.
+    pub mean: Parameters<f32>,
+    /// Adam's mean of their squares.
+    pub square: Parameters<f32>,
+}
+
+impl State {
+    /// Before the first step.
+    pub fn new(parameters: Parameters<f32>) -> Self {
+        let zeros = parameters.zeros_like();
+        State { steps: 0, parameters, mean: zeros.clone(), square: zeros }
+    }
+}
+
+/// A training under way.
+pub trait Training {
+    /// One step. An engine may notice a NaN later, when it is asked how training stands.
+    fn step(&mut self) -> Result<()>;
+
+    /// How training stands. A loss or gradient that was NaN or infinite is an error that names the step, and the
+    /// environment or the parameter; the state is then that before the step.
+    fn standing(&mut self) -> Result<Standing>;
+
+    /// The state after the last good step.
+    fn state(&mut self) -> Result<State>;
+
+    /// Goes on from `state`.
+    fn restore(&mut self, state: &State) -> Result<()>;
+}

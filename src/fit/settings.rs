@@ -1,0 +1,297 @@
+//! Everything a fit can be told, with its defaults: one definition for flags, files and saved models.
+
+use crate::kernel::{Bandwidth, KernelKind};
+use crate::model::{Activation, PenaltyKind};
+use crate::named::named;
+use crate::objective::{Estimator, Objective};
+use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// The form of the drift.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ModelKind {
+    /// b(x) = W x + biases.
+    Linear,
+    /// One network of one hidden layer per variable.
+    Mlp,
+}
+
+named!(ModelKind, "model", { Linear => "linear", Mlp => "mlp" });
+
+/// What is penalised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PenaltyChoice {
+    /// Nothing.
+    None,
+    /// Single effects.
+    Ingoing,
+    /// All effects of a variable together.
+    Outgoing,
+    /// Both.
+    Both,
+}
+
+named!(PenaltyChoice, "penalty", { None => "none", Ingoing => "ingoing", Outgoing => "outgoing", Both => "both" });
+
+impl PenaltyChoice {
+    /// The groups, if there are any.
+    pub fn kind(self) -> Option<PenaltyKind> {
+        match self {
+            PenaltyChoice::None => None,
+            PenaltyChoice::Ingoing => Some(PenaltyKind::Ingoing),
+            PenaltyChoice::Outgoing => Some(PenaltyKind::Outgoing),
+            PenaltyChoice::Both => Some(PenaltyKind::Both),
+        }
+    }
+}
+
+/// Which variables an environment may intervene on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TargetChoice {
+    /// Those that the data names.
+    Known,
+    /// Any, in every environment but the first.
+    Unknown,
+}
+
+named!(TargetChoice, "targets", { Known => "known", Unknown => "unknown" });
+
+/// How many environments a step sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EnvironmentsPerStep {
+    /// All of them.
+    All,
+    /// So many, drawn anew for every step.
+    Some(usize),
+}
+
+impl std::fmt::Display for EnvironmentsPerStep {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            EnvironmentsPerStep::All => f.write_str("all"),
+            EnvironmentsPerStep::Some(count) => count.fmt(f),
+        }
+    }
+}
+
+impl std::str::FromStr for EnvironmentsPerStep {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match (text, text.parse()) {
+            ("all", _) => Ok(EnvironmentsPerStep::All),
+            (_, Ok(count)) if count > 0 => Ok(EnvironmentsPerStep::Some(count)),
+            _ => Err(Error::invalid(format!(
+                "environments per step is '{text}', expected 'all' or a number above 0"
+            ))),
+        }
+    }
+}
+
+/// Serialises what has a name by it.
+mod by_name {
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    pub fn serialize<V: std::fmt::Display, S: Serializer>(
+        value: &V,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(value)
+    }
+
+    /// Numbers are taken too, as they stand in a file without quotes.
+    pub fn deserialize<'de, V: std::str::FromStr<Err = crate::Error>, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<V, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Given {
+            Text(String),
+            Whole(i64),
+            Number(f64),
+        }
+        let text = match Given::deserialize(deserializer)? {
+            Given::Text(text) => text,
+            Given::Whole(number) => number.to_string(),
+            Given::Number(number) => number.to_string(),
+        };
+        text.parse().map_err(de::Error::custom)
+    }
+}
+
+/// The settings of a fit. In files, names are those of the flags with `_` for `-`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// The drift.
+    #[serde(with = "by_name")]
+    pub model: ModelKind,
+    /// Hidden units per variable (MLP).
+    pub hidden: usize,
+    /// The nonlinearity (MLP).
+    #[serde(with = "by_name")]
+    pub activation: Activation,
+    /// The loss.
+    #[serde(with = "by_name")]
+    pub objective: Objective,
+    /// The kernel.
+    #[serde(with = "by_name")]
+    pub kernel: KernelKind,
+    /// Its bandwidth.
+    #[serde(with = "by_name")]
+    pub bandwidth: Bandwidth,
+    /// The pairs.
+    #[serde(with = "by_name")]
+    pub estimator: Estimator,
+    /// What is penalised.
+    #[serde(with = "by_name")]
+    pub penalty: PenaltyChoice,
+    /// How strongly.
+    pub lambda: f64,
+    /// Steps of Adam.
+    pub steps: u32,
+    /// Rows per environment and step.
+    pub batch: usize,
+    /// Environments per step.
+    #[serde(with = "by_name")]
+    pub envs_per_step: EnvironmentsPerStep,
+    /// Adam's step size.
+    pub learning_rate: f64,
+    /// Whether interventions may change the noise of their targets too.
+    pub learn_scale: bool,
+    /// Whether to fit in units of the first environment's standard deviations.
+    pub standardize: bool,
+    /// Which variables environments may intervene on.
+    #[serde(with = "by_name")]
+    pub targets: TargetChoice,
+    /// Whether an unstable model is replaced by a stable one.
+    pub stabilize: bool,
+    /// The seed of every random choice.
+    pub seed: u64,
+}
+
+impl Default for Settings {
+    /// The paper's settings for SKDS with a linear model, with the bandwidth from the data.
+    fn default() -> Self {
+        Settings {
+            model: ModelKind::Linear,
+            hidden: 8,
+            activation: Activation::Sigmoid,
+            objective: Objective::Skds,
+            kernel: KernelKind::TiltedRbf,
+            bandwidth: Bandwidth::Auto,
+            estimator: Estimator::Linear,
+            penalty: PenaltyChoice::Both,
+            lambda: 0.1,
+            steps: 20_000,
+            batch: 512,
+            envs_per_step: EnvironmentsPerStep::Some(1),
+            learning_rate: 1e-3,
+            learn_scale: false,
+            standardize: false,
+            targets: TargetChoice::Known,
+            stabilize: true,
+            seed: 0,
+        }
+    }
+}
+
+impl Settings {
+    /// Reads a TOML file; what it does not mention keeps its default.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path).map_err(|source| Error::Io {
+            action: "read",
+            path: path.into(),
+            source,
+        })?;
+        toml::from_str(&text).map_err(|error| {
+            // The message says what was found and expected; the rest is a drawing of the line.
+            let line = error.span().map_or(0, |span| text[..span.start].lines().count().max(1));
+            Error::file(path, format!("line {line}: {}", error.message().replace('\n', " ")))
+        })
+    }
+
+    /// Checks every number by itself.
+    pub fn check(&self) -> Result<()> {
+        let positive = |name: &str, value: f64| match value > 0.0 && value.is_finite() {
+            true => Ok(()),
+            false => Err(Error::invalid(format!("{name} is {value}, expected a finite number above 0"))),
+        };
+        positive("the learning rate", self.learning_rate)?;
+        if !(self.lambda >= 0.0 && self.lambda.is_finite()) {
+            return Err(Error::invalid(format!(
+                "lambda is {}, expected a finite number of at least 0",
+                self.lambda
+            )));
+        }
+        for (name, value, least) in
+            [("steps", self.steps as usize, 1), ("batch", self.batch, 2), ("hidden", self.hidden, 1)]
+        {
+            if value < least {
+                return Err(Error::invalid(format!("{name} is {value}, expected at least {least}")));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Settings> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("fit.toml");
+        std::fs::write(&path, text).unwrap();
+        Settings::read(&path)
+    }
+
+    #[test]
+    fn a_file_changes_what_it_mentions() {
+        let text =
+            "model = \"mlp\"\nbandwidth = 7\nlambda = 0.01\nenvs_per_step = \"all\"\nkernel = \"rbf\"\n";
+        let settings = parse(text).unwrap();
+        assert_eq!(settings.bandwidth, Bandwidth::Value(7.0));
+        assert_eq!(settings.envs_per_step, EnvironmentsPerStep::All);
+        let rest = Settings {
+            model: ModelKind::Mlp,
+            bandwidth: Bandwidth::Value(7.0),
+            lambda: 0.01,
+            envs_per_step: EnvironmentsPerStep::All,
+            kernel: KernelKind::Rbf,
+            ..Settings::default()
+        };
+        assert_eq!(settings, rest);
+        assert_eq!(parse("").unwrap(), Settings::default());
+    }
+
+    #[test]
+    fn settings_survive_json() {
+        let settings = Settings { bandwidth: Bandwidth::Value(0.3), seed: u64::MAX, ..Settings::default() };
+        let text = serde_json::to_string(&settings).unwrap();
+        assert_eq!(serde_json::from_str::<Settings>(&text).unwrap(), settings);
+    }
+
+    #[test]
+    fn wrong_files_and_numbers_get_a_sentence() {
+        for (text, piece) in [
+            ("stepz = 3", "unknown field `stepz`"),
+            ("\n\nkernel = \"laplace\"", "line 3: unknown kernel 'laplace', expected one of rbf"),
+            ("steps = -1", "line 1: "),
+            ("steps = ", "line 1: "),
+            ("envs_per_step = 0", "expected 'all' or a number above 0"),
+        ] {
+            let sentence = parse(text).unwrap_err().to_string();
+            assert!(sentence.contains(piece), "{text}: {sentence}");
+        }
+        let wrong = [
+            Settings { steps: 0, ..Settings::default() },
+            Settings { batch: 1, ..Settings::default() },
+            Settings { lambda: -1.0, ..Settings::default() },
+            Settings { learning_rate: f64::NAN, ..Settings::default() },
+        ];
+        assert!(wrong.iter().all(|settings| settings.check().is_err()));
+        Settings::default().check().unwrap();
+    }
+}

@@ -1,0 +1,81 @@
+//! What a fit starts from: parameters near zero, shifts near where the data says, and what stays fixed.
+
+use super::settings::{ModelKind, Settings, TargetChoice};
+use crate::Matrix;
+use crate::data::Dataset;
+use crate::model::{Drift, Noise, Parameters};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, StandardNormal};
+
+/// Initial weights are this times a standard normal number.
+const WEIGHT_SCALE: f64 = 1e-3;
+/// The initial log noise.
+const LOG_NOISE: f64 = -2.0;
+
+/// Which variables each environment may intervene on.
+pub(super) fn targets(data: &Dataset, settings: &Settings) -> Matrix<bool> {
+    match settings.targets {
+        TargetChoice::Known => data.targets().clone(),
+        TargetChoice::Unknown => Matrix::from_fn(data.environments(), data.dim(), |e, _| e > 0),
+    }
+}
+
+/// The parameters before the first step.
+pub(super) fn parameters(data: &Dataset, settings: &Settings, targets: &Matrix<bool>) -> Parameters<f32> {
+    let (d, e) = (data.dim(), data.environments());
+    let mut rng = ChaCha8Rng::seed_from_u64(settings.seed);
+    let mut small = |rows: usize, cols: usize| {
+        Matrix::from_fn(rows, cols, |_, _| {
+            let value: f64 = StandardNormal.sample(&mut rng);
+            WEIGHT_SCALE * value
+        })
+    };
+    let drift = match settings.model {
+        ModelKind::Linear => Drift::Linear { weights: small(d, d) },
+        ModelKind::Mlp => Drift::Mlp {
+            activation: settings.activation,
+            hidden_weights: small(d * settings.hidden, d),
+            hidden_biases: small(d, settings.hidden),
+            output_weights: small(d, settings.hidden),
+        },
+    };
+    let mut parameters = Parameters {
+        drift,
+        biases: vec![0.0; d],
+        noise: Noise::Diagonal { log_noise: vec![LOG_NOISE; d] },
+        shift: Some(mean_differences(data, targets)),
+        log_scale: settings.learn_scale.then(|| Matrix::full(e, d, 0.0)),
+    };
+    parameters.impose_fixed(targets);
+    parameters.cast()
+}
+
+/// How far the mean of each target is from its mean over the environments that nobody intervened in (the first
+/// environment, if there are none): with drift −x + …, a shift of that size moves the mean as far.
+fn mean_differences(data: &Dataset, targets: &Matrix<bool>) -> Matrix<f64> {
+    let (d, all) = (data.dim(), data.environments());
+    let mean = |e: usize, j: usize| {
+        let rows = data.rows(e);
+        rows.clone().map(|i| data.samples()[(i, j)]).sum::<f64>() / rows.len() as f64
+    };
+    let means = Matrix::from_fn(all, d, mean);
+    let mut observed: Vec<usize> = (0..all).filter(|&e| !targets.row(e).contains(&true)).collect();
+    if observed.is_empty() {
+        observed.push(0);
+    }
+    let reference: Vec<f64> = (0..d)
+        .map(|j| observed.iter().map(|&e| means[(e, j)]).sum::<f64>() / observed.len() as f64)
+        .collect();
+    Matrix::from_fn(all, d, |e, j| if targets[(e, j)] { means[(e, j)] - reference[j] } else { 0.0 })
+}
+
+/// 1 where a parameter may change, 0 where it is fixed.
+pub(super) fn free(parameters: &Parameters<f32>, targets: &Matrix<bool>) -> Parameters<f32> {
+    let mut free = parameters.zeros_like();
+    for (_, values) in free.tensors_mut() {
+        values.fill(1.0);
+    }
+    free.mask_fixed(targets);
+    free
+}
