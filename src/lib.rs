@@ -6,7 +6,7 @@
 //! Bleile, Lumpp and Drton, *Efficient Learning of Stationary Diffusions with Stein-type Discrepancies*.
 //!
 //! From top to bottom the modules are the way of the data: [`data`] → [`kernel`], [`objective`], [`model`] →
-//! [`engine`] → [`plot`], [`cli`].
+//! [`engine`] → [`metric`], [`plot`], [`cli`].
 //!
 //! ```
 //! use skds::data::Dataset;
@@ -49,6 +49,7 @@ mod error;
 pub mod fit;
 pub mod kernel;
 mod matrix;
+pub mod metric;
 pub mod model;
 mod named;
 pub mod objective;
