@@ -12,8 +12,8 @@
 //! ```
 //! use skds::{Matrix, metric};
 //!
-//! let observed = Matrix::from_rows(3, 2, vec![0.0, 0.0, 1.0, 0.0, 0.0, 1.0]);
-//! let predicted = Matrix::from_fn(3, 2, |i, j| observed[(i, j)] + if j == 0 { 3.0 } else { 4.0 });
+//! let observed = Matrix::from_rows(4, 2, vec![0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 1.0, 1.0]);
+//! let predicted = Matrix::from_fn(4, 2, |i, j| observed[(i, j)] + if j == 0 { 3.0 } else { 4.0 });
 //! assert_eq!(metric::mean_squared_error(&predicted, &observed)?, (9.0 + 16.0) / 2.0);
 //! assert_eq!(metric::wasserstein2(&predicted, &observed)?, 25.0);
 //! assert!((metric::sinkhorn_divergence(&predicted, &observed)? - 25.0).abs() < 1e-9);
