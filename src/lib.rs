@@ -7,6 +7,7 @@
 //!
 //! From top to bottom the modules are the way of the data: [`data`] → [`kernel`], [`objective`], [`model`] →
 //! [`engine`] → [`metric`], [`plot`], [`cli`].
+//! [`engine`] → [`graph`], [`plot`], [`cli`].
 //!
 //! ```
 //! use skds::data::Dataset;
@@ -47,6 +48,7 @@ pub mod data;
 pub mod engine;
 mod error;
 pub mod fit;
+pub mod graph;
 pub mod kernel;
 mod matrix;
 pub mod metric;

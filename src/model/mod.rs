@@ -182,7 +182,7 @@ impl<T: Scalar> Parameters<T> {
     }
 
     /// Checks that every array has the size its place asks for: the fields are public, so nothing else does.
-    fn check_shapes(&self) -> Result<()> {
+    pub(crate) fn check_shapes(&self) -> Result<()> {
         for Tensor { name, shape, values } in self.tensors() {
             if values.len() != shape.iter().product::<usize>() {
                 let found = values.len();

@@ -1,0 +1,193 @@
+//! From a model to its effects.
+
+use crate::model::{Drift, Model, Parameters};
+use crate::{Error, Matrix, Result};
+
+/// The effect of one variable on another.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Effect {
+    /// The variable that acts.
+    pub source: usize,
+    /// The variable whose drift it changes.
+    pub target: usize,
+    /// How strongly and in which direction, in the model's units; see [`Graph`].
+    pub strength: f64,
+}
+
+/// Variables and the effects between different ones, strongest first.
+///
+/// The strength of the effect of i on j is
+/// - w_ji for the linear model;
+/// - ± ‖(U_jki)_k‖₂ for the MLP, the norm over hidden units k of the weights with which network j sees variable i:
+///   the group that [`Penalty`](crate::model::Penalty) penalises. The sign is that of the average slope
+///   Σ_k output_jk U_jki. No activation ever falls, so this is the direction of the effect where the units' slopes
+///   are alike. A network whose average slope is exactly 0 (one with output weights 0, say) has strength 0.
+///
+/// Units are those of the model: standard ones if it has a standardization. A strength of 0 is no effect.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Graph {
+    names: Vec<String>,
+    effects: Vec<Effect>,
+}
+
+impl Graph {
+    /// All effects of a model that are not 0, by falling |strength|, then by the names of source and target.
+    pub fn of(model: &Model) -> Result<Graph> {
+        model.parameters.check_shapes()?;
+        let (d, names) = (model.dim(), &model.names);
+        if names.len() != d {
+            return Err(Error::invalid(format!(
+                "the model has {} names, expected {d} like its variables",
+                names.len()
+            )));
+        }
+        let mut effects = Vec::new();
+        for target in 0..d {
+            for source in (0..d).filter(|&source| source != target) {
+                let strength = strength(&model.parameters, source, target);
+                if !strength.is_finite() {
+                    return Err(Error::NonFinite(format!(
+                        "the effect of '{}' on '{}' is {strength}, expected a finite number",
+                        names[source], names[target]
+                    )));
+                }
+                if strength != 0.0 {
+                    effects.push(Effect { source, target, strength });
+                }
+            }
+        }
+        let key = |e: &Effect| (&names[e.source], &names[e.target]);
+        effects
+            .sort_by(|a, b| b.strength.abs().total_cmp(&a.strength.abs()).then_with(|| key(a).cmp(&key(b))));
+        Ok(Graph { names: names.clone(), effects })
+    }
+
+    /// The same variables with only the effects of at least `threshold` in |strength|, and of these the `top`
+    /// strongest; none means no limit.
+    pub fn select(&self, threshold: Option<f64>, top: Option<usize>) -> Graph {
+        let strong = |e: &&Effect| threshold.is_none_or(|least| e.strength.abs() >= least);
+        let kept = self.effects.iter().filter(strong).take(top.unwrap_or(usize::MAX));
+        Graph { names: self.names.clone(), effects: kept.copied().collect() }
+    }
+
+    /// The variables' names, in the model's order.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// The effects, strongest first.
+    pub fn effects(&self) -> &[Effect] {
+        &self.effects
+    }
+
+    /// d × d: row j, column i holds the strength of the effect of i on j, and 0 where there is none.
+    pub fn matrix(&self) -> Matrix<f64> {
+        let d = self.names.len();
+        let mut matrix = Matrix::full(d, d, 0.0);
+        for effect in &self.effects {
+            matrix[(effect.target, effect.source)] = effect.strength;
+        }
+        matrix
+    }
+}
+
+fn strength(parameters: &Parameters<f64>, source: usize, target: usize) -> f64 {
+    match &parameters.drift {
+        Drift::Linear { weights } => weights[(target, source)],
+        Drift::Mlp { hidden_weights, output_weights, .. } => {
+            let outputs = output_weights.row(target);
+            let seen = |k: usize| hidden_weights[(target * outputs.len() + k, source)];
+            // By hypot, because squares of weights may overflow or vanish where the norm does not.
+            let norm = (0..outputs.len()).fold(0.0, |norm: f64, k| norm.hypot(seen(k)));
+            let slope: f64 = outputs.iter().enumerate().map(|(k, output)| output * seen(k)).sum();
+            // `signum` gives 0 a sign.
+            if slope == 0.0 { 0.0 } else { norm * slope.signum() }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Activation, Noise};
+
+    fn model(drift: Drift<f64>, names: &[&str]) -> Model {
+        let d = names.len();
+        let noise = Noise::Diagonal { log_noise: vec![0.0; d] };
+        let parameters = Parameters { drift, biases: vec![0.0; d], noise, shift: None, log_scale: None };
+        Model { names: names.iter().map(|&n| n.into()).collect(), ..Model::new(parameters) }
+    }
+
+    fn linear() -> Model {
+        let weights = Matrix::from_rows(3, 3, vec![-1.0, 0.5, 0.0, -2.0, -1.0, -0.5, 0.5, 0.0, -1.0]);
+        model(Drift::Linear { weights }, &["c", "b", "a"])
+    }
+
+    /// Two networks of two units; each sees itself with 9, which must not count.
+    fn mlp(outputs: [f64; 4]) -> Model {
+        let drift = Drift::Mlp {
+            activation: Activation::Tanh,
+            hidden_weights: Matrix::from_rows(4, 2, vec![9.0, 3.0, 9.0, 4.0, -6.0, 9.0, 8.0, 9.0]),
+            hidden_biases: Matrix::full(2, 2, 1.0),
+            output_weights: Matrix::from_rows(2, 2, outputs.to_vec()),
+        };
+        model(drift, &["a", "b"])
+    }
+
+    fn listed(graph: &Graph) -> Vec<(usize, usize, f64)> {
+        graph.effects().iter().map(|e| (e.source, e.target, e.strength)).collect()
+    }
+
+    #[test]
+    fn a_linear_model_has_its_weights_strongest_first_and_ties_by_name() {
+        let graph = Graph::of(&linear()).unwrap();
+        // Of the three with |strength| 0.5: a → b, b → c, c → a.
+        assert_eq!(listed(&graph), [(0, 1, -2.0), (2, 1, -0.5), (1, 0, 0.5), (0, 2, 0.5)]);
+        let matrix = graph.matrix();
+        assert_eq!(matrix.as_slice(), [0.0, 0.5, 0.0, -2.0, 0.0, -0.5, 0.5, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn an_mlp_has_norms_with_the_sign_of_the_average_slope() {
+        // b on a: norm 5, slope 1·3 − 1·4 < 0. a on b: norm 10, slope −1·(−6) + 0·8 > 0.
+        let graph = Graph::of(&mlp([1.0, -1.0, -1.0, 0.0])).unwrap();
+        assert_eq!(listed(&graph), [(0, 1, 10.0), (1, 0, -5.0)]);
+        // Slopes of exactly 0: output weights 0, and −6·4 + 8·3.
+        assert_eq!(listed(&Graph::of(&mlp([0.0, 0.0, 4.0, 3.0])).unwrap()), []);
+    }
+
+    #[test]
+    fn selections_may_be_combined() {
+        let graph = Graph::of(&linear()).unwrap();
+        let count = |threshold, top| graph.select(threshold, top).effects().len();
+        assert_eq!(count(None, None), 4);
+        assert_eq!(count(Some(0.5), None), 4);
+        assert_eq!(count(Some(0.6), Some(3)), 1);
+        assert_eq!(count(Some(0.1), Some(3)), 3);
+        assert_eq!(count(Some(7.0), None), 0);
+        assert_eq!(graph.select(Some(7.0), None).names(), ["c", "b", "a"]);
+    }
+
+    #[test]
+    fn extreme_weights_keep_their_norm_or_are_refused() {
+        let mut model = mlp([1.0; 4]);
+        let Drift::Mlp { hidden_weights, .. } = &mut model.parameters.drift else { unreachable!() };
+        hidden_weights.as_mut_slice().fill(1e200);
+        assert!((Graph::of(&model).unwrap().effects()[0].strength / 2f64.sqrt() / 1e200 - 1.0).abs() < 1e-15);
+        let Drift::Mlp { hidden_weights, .. } = &mut model.parameters.drift else { unreachable!() };
+        hidden_weights.as_mut_slice().fill(f64::MAX);
+        let error = Graph::of(&model).unwrap_err();
+        assert!(matches!(error, Error::NonFinite(_)), "{error}");
+        assert_eq!(error.to_string(), "the effect of 'b' on 'a' is inf, expected a finite number");
+    }
+
+    #[test]
+    fn a_model_that_does_not_fit_together_is_refused() {
+        let mut model = linear();
+        model.names.pop();
+        assert!(Graph::of(&model).unwrap_err().to_string().contains("2 names, expected 3"));
+        let mut model = linear();
+        model.parameters.drift = Drift::Linear { weights: Matrix::full(2, 3, 1.0) };
+        assert!(Graph::of(&model).unwrap_err().to_string().contains("[3, 3]"));
+    }
+}
