@@ -3,6 +3,7 @@
 mod device;
 mod devices;
 mod fit;
+mod graph;
 mod loss;
 mod progress;
 mod quiet;
@@ -19,6 +20,7 @@ use std::process::ExitCode;
   skds fit train.npz -o model.safetensors
   skds loss data.npz --params model.safetensors
   skds loss data.csv --targets targets.csv --params model.safetensors --estimator u --json
+  skds graph model.safetensors --top 10 --heatmap effects.svg
   skds devices
   skds validate --quick --device gpu
 
@@ -32,6 +34,7 @@ struct Cli {
 enum Command {
     Fit(Box<fit::Args>),
     Loss(loss::Args),
+    Graph(graph::Args),
     Devices(devices::Args),
     Validate(validate::Args),
 }
@@ -45,6 +48,7 @@ pub fn main() -> ExitCode {
     let result = match cli.command {
         Command::Fit(args) => fit::run(&args),
         Command::Loss(args) => loss::run(&args),
+        Command::Graph(args) => graph::run(&args),
         Command::Devices(args) => devices::run(&args),
         Command::Validate(args) => validate::run(&args),
     };

@@ -9,6 +9,11 @@ pub(super) const LETTERS: f64 = 14.0;
 /// About how wide a letter is, for leaving room: the viewer's font is not known.
 pub(super) const LETTER_WIDTH: f64 = 0.56 * LETTERS;
 
+/// About how wide a text is.
+pub(super) fn text_width(text: &str, letters: f64) -> f64 {
+    LETTER_WIDTH * letters / LETTERS * text.chars().count() as f64
+}
+
 /// An interval that is shown: finite, not empty.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Range {
@@ -59,7 +64,7 @@ impl Range {
         ((0..=(last - first) as u32).map(|i| (first + f64::from(i)) * step + 0.0).collect(), step)
     }
 
-    fn share(self, value: f64) -> f64 {
+    pub(super) fn share(self, value: f64) -> f64 {
         (value - self.low) / (self.high - self.low)
     }
 }
@@ -124,7 +129,7 @@ fn ticks_below(range: Range, width: f64) -> Vec<(f64, String)> {
     [4.5, 3.0].map(|count| ticks(range, count)).into_iter().find(fits).unwrap_or_else(|| ticks(range, 2.0))
 }
 
-fn ticks_beside(range: Range) -> Vec<(f64, String)> {
+pub(super) fn ticks_beside(range: Range) -> Vec<(f64, String)> {
     ticks(range, 4.5)
 }
 

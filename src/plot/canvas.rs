@@ -19,6 +19,8 @@ pub(super) enum Anchor {
     Right,
     /// Is centred there and reads upwards.
     Upwards,
+    /// Ends there and reads upwards.
+    UpwardsTo,
 }
 
 pub(super) const GREY: [u8; 3] = [120, 120, 120];
@@ -122,6 +124,7 @@ impl Canvas<'_> {
             Anchor::Middle => (HPos::Center, FontTransform::None),
             Anchor::Right => (HPos::Right, FontTransform::None),
             Anchor::Upwards => (HPos::Center, FontTransform::Rotate270),
+            Anchor::UpwardsTo => (HPos::Right, FontTransform::Rotate270),
         };
         // The backend divides sizes by 1.24.
         let font = FontDesc::new(FontFamily::SansSerif, 1.24 * FINENESS * size, weight).transform(transform);

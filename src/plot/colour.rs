@@ -48,6 +48,19 @@ pub(super) fn ramp(t: f64) -> [u8; 3] {
     from_oklab(lightness, chroma * hue.cos(), chroma * hue.sin())
 }
 
+/// The colour of `t` in [−1, 1]: white for 0, darker reds above, darker blues below.
+///
+/// Both arms darken evenly and alike, so a grey print shows the size; every common form of colour blindness still tells
+/// blue from red, hence the sign.
+pub(super) fn diverging(t: f64) -> [u8; 3] {
+    let t = t.clamp(-1.0, 1.0);
+    let size = t.abs();
+    let hue = if t > 0.0 { 38f64 } else { 255f64 }.to_radians();
+    // As much chroma as a screen can show on both arms.
+    let chroma = (0.26 * size).min(0.14);
+    from_oklab(1.0 - 0.55 * size, chroma * hue.cos(), chroma * hue.sin())
+}
+
 /// OKLab to sRGB (Ottosson 2020), cut to what a screen can show.
 fn from_oklab(lightness: f64, a: f64, b: f64) -> [u8; 3] {
     let l = (lightness + 0.396_337_777_4 * a + 0.215_803_757_3 * b).powi(3);
@@ -75,14 +88,32 @@ mod tests {
         assert_eq!(from_oklab(0.0, 0.0, 0.0), [0; 3]);
     }
 
+    /// Luminance as a grey print shows it, by the weights of Rec. 709 on encoded values.
+    fn grey(colour: [u8; 3]) -> f64 {
+        let [r, g, b] = colour.map(f64::from);
+        0.2126 * r + 0.7152 * g + 0.0722 * b
+    }
+
     #[test]
     fn ramp_darkens_evenly() {
-        // Luminance as a grey print shows it, by the weights of Rec. 709 on encoded values.
-        let grey = |t| {
-            let [r, g, b] = ramp(t).map(f64::from);
-            0.2126 * r + 0.7152 * g + 0.0722 * b
-        };
+        let grey = |t| grey(ramp(t));
         let steps: Vec<f64> = (0..20).map(|i| grey(i as f64 / 20.0) - grey((i + 1) as f64 / 20.0)).collect();
         assert!(steps.iter().all(|s| (6.0..12.5).contains(s)), "{steps:?}");
+    }
+
+    #[test]
+    fn diverging_is_white_at_0_and_both_arms_darken_alike() {
+        assert_eq!(diverging(0.0), [255; 3]);
+        assert_eq!(diverging(7.0), diverging(1.0));
+        for i in 0..20 {
+            let (near, far) = (f64::from(i) / 20.0, f64::from(i + 1) / 20.0);
+            for sign in [1.0, -1.0] {
+                let step = grey(diverging(sign * near)) - grey(diverging(sign * far));
+                assert!((5.0..12.0).contains(&step), "{far} {sign}: {step}");
+            }
+            assert!((grey(diverging(far)) - grey(diverging(-far))).abs() < 16.0, "{far}");
+        }
+        let ([red, _, blue], [other_red, _, other_blue]) = (diverging(0.3), diverging(-0.3));
+        assert!(red > blue && other_red < other_blue);
     }
 }

@@ -4,17 +4,26 @@ use super::axes::{Frame, LETTER_WIDTH, LETTERS, Range, lone_number, numbers_widt
 use super::canvas::{Anchor, Canvas, GREY, INK, svg};
 use super::colour::{Colour, ramp};
 use super::contour::{Grid, level_lines, polygon};
+use super::heatmap::Heatmap;
 use super::{Line, Panel, Point};
 use crate::{Error, Result};
 
 /// Width and height of a frame in points.
-const FRAME: (f64, f64) = (228.0, 228.0);
+pub(super) const FRAME: (f64, f64) = (228.0, 228.0);
 /// The height of a line of text.
-const TEXT_LINE: f64 = 1.45 * LETTERS;
+pub(super) const TEXT_LINE: f64 = 1.45 * LETTERS;
 /// The space around everything and between panels.
 const MARGIN: f64 = 14.0;
-/// The colour scale beside a contour: its distance from the frame and its width.
-const SCALE: (f64, f64) = (10.0, 14.0);
+/// The colour scale beside a frame: its distance from the frame and its width.
+pub(super) const SCALE: (f64, f64) = (10.0, 14.0);
+
+/// The room a panel takes: its frame, and what stands around it.
+pub(super) struct Room {
+    pub(super) frame: (f64, f64),
+    pub(super) left: f64,
+    pub(super) right: f64,
+    pub(super) below: f64,
+}
 
 /// How an entry of a legend is shown.
 enum Swatch {
@@ -24,26 +33,35 @@ enum Swatch {
 
 /// The whole picture as text. Every panel has passed its check.
 pub(super) fn picture(title: &str, panels: &[Panel]) -> Result<String> {
-    let ranges = panels.iter().map(ranges).collect::<Result<Vec<_>>>()?;
+    let heatmaps: Vec<_> = panels.iter().map(heatmap).collect();
+    let ranges = panels
+        .iter()
+        .zip(&heatmaps)
+        .map(|(panel, heatmap)| ranges(panel, heatmap.as_ref()))
+        .collect::<Result<Vec<_>>>()?;
     let top = MARGIN + if title.is_empty() { 0.0 } else { 1.9 * LETTERS };
     let frame_top = top + TEXT_LINE + 4.0;
-    let legend_top = frame_top + FRAME.1 + 3.9 * LETTERS;
+    let rooms: Vec<_> = (panels.iter().zip(&heatmaps).zip(&ranges))
+        .map(|((panel, heatmap), &(_, y))| room(panel, heatmap.as_ref(), y))
+        .collect();
+    let legend_top = frame_top + rooms.iter().map(|room| room.frame.1 + room.below).fold(0.0, f64::max);
     let entries = panels.iter().map(|p| legend(p).len()).max().unwrap_or(0);
     let mut left = MARGIN;
     let mut frames = Vec::new();
-    for (panel, &(x, y)) in panels.iter().zip(&ranges) {
-        let frame_left = left + numbers_width(y) + 2.5 * LETTERS;
-        frames.push(Frame { left: frame_left, top: frame_top, width: FRAME.0, height: FRAME.1, x, y });
-        left = frame_left + FRAME.0 + scale_width(panel) + 1.5 * MARGIN;
+    for (room, &(x, y)) in rooms.iter().zip(&ranges) {
+        let (frame_left, (width, height)) = (left + room.left, room.frame);
+        frames.push(Frame { left: frame_left, top: frame_top, width, height, x, y });
+        left = frame_left + width + room.right + 1.5 * MARGIN;
     }
     let size = (left.ceil(), (legend_top + TEXT_LINE * entries as f64 + 0.5 * MARGIN).ceil());
     svg(size, |canvas| {
         if !title.is_empty() {
             canvas.bold(title, (0.5 * size.0, MARGIN + 0.7 * LETTERS), 1.2 * LETTERS, Anchor::Middle)?;
         }
-        for (panel, frame) in panels.iter().zip(&frames) {
+        for ((panel, heatmap), frame) in panels.iter().zip(&heatmaps).zip(&frames) {
             let heading = (frame.left + 0.5 * frame.width, top + 0.5 * TEXT_LINE);
-            canvas.text(panel.title(), heading, 1.1 * LETTERS, Anchor::Middle)?;
+            let title = heatmap.as_ref().map_or(panel.title().into(), |h| h.heading(panel.title()));
+            canvas.text(&title, heading, 1.1 * LETTERS, Anchor::Middle)?;
             match panel {
                 Panel::Lines { lines, verticals, horizontals, .. } => {
                     verticals.iter().try_for_each(|&x| frame.vertical(canvas, x))?;
@@ -54,8 +72,15 @@ pub(super) fn picture(title: &str, panels: &[Panel]) -> Result<String> {
                     bands(canvas, frame, &Grid { x, y, values }, levels)?;
                     scale(canvas, frame, levels)?;
                 }
+                Panel::Heatmap { .. } => {}
             }
-            frame.draw(canvas, panel.labels())?;
+            match heatmap {
+                // A whole number of points, so that squares end where pixels do.
+                Some(heatmap) => {
+                    heatmap.draw(canvas, (frame.left.round(), frame.top.round()), frame.y, panel.labels())?;
+                }
+                None => frame.draw(canvas, panel.labels())?,
+            }
             for point in panel.points() {
                 canvas.dot(frame.place(point.at), point.colour.rgb())?;
             }
@@ -72,8 +97,28 @@ pub(super) fn picture(title: &str, panels: &[Panel]) -> Result<String> {
     })
 }
 
-/// What the axes of a panel show.
-fn ranges(panel: &Panel) -> Result<(Range, Range)> {
+/// The squares of a panel that has some.
+fn heatmap(panel: &Panel) -> Option<Heatmap> {
+    match panel {
+        Panel::Heatmap { rows, columns, values, .. } => Some(Heatmap::new(rows, columns, values)),
+        _ => None,
+    }
+}
+
+fn room(panel: &Panel, heatmap: Option<&Heatmap>, y: Range) -> Room {
+    match heatmap {
+        Some(heatmap) => heatmap.room(y),
+        None => Room {
+            frame: FRAME,
+            left: numbers_width(y) + 2.5 * LETTERS,
+            right: scale_width(panel),
+            below: 3.9 * LETTERS,
+        },
+    }
+}
+
+/// What the axes of a panel show; for a heatmap, what its colour scale shows.
+fn ranges(panel: &Panel, heatmap: Option<&Heatmap>) -> Result<(Range, Range)> {
     let found = match panel {
         Panel::Lines { lines, points, verticals, horizontals, .. } => {
             let drawn = |(x, y): (f64, f64)| x.is_finite() && y.is_finite();
@@ -88,6 +133,7 @@ fn ranges(panel: &Panel) -> Result<(Range, Range)> {
             shown.then_some((x, y.map(Range::padded)))
         }
         Panel::Contour { x, y, .. } => Some((Range::of(x.iter().copied()), Range::of(y.iter().copied()))),
+        Panel::Heatmap { .. } => heatmap.map(|heatmap| (heatmap.range(), heatmap.range())),
     };
     let problem = |what| Error::invalid(format!("panel '{}' {what}", panel.title()));
     match found {
@@ -100,7 +146,7 @@ fn ranges(panel: &Panel) -> Result<(Range, Range)> {
 fn legend(panel: &Panel) -> Vec<(Swatch, Colour, &str)> {
     let lines: &[Line] = match panel {
         Panel::Lines { lines, .. } => lines,
-        Panel::Contour { .. } => &[],
+        Panel::Contour { .. } | Panel::Heatmap { .. } => &[],
     };
     let lines = lines.iter().map(|line| (Swatch::Line, line.colour, line.label.as_str()));
     let dots = |p: &Point| !p.label.is_empty();
@@ -148,7 +194,7 @@ fn bands(canvas: &mut Canvas<'_>, frame: &Frame, grid: &Grid<'_>, levels: &[f64]
 
 fn scale_width(panel: &Panel) -> f64 {
     match panel {
-        Panel::Lines { .. } => 0.0,
+        Panel::Lines { .. } | Panel::Heatmap { .. } => 0.0,
         Panel::Contour { levels, .. } => {
             let longest = levels.iter().map(|&v| lone_number(v).chars().count()).max().unwrap_or(0);
             SCALE.0 + SCALE.1 + 4.0 + LETTER_WIDTH * longest as f64

@@ -27,6 +27,7 @@ mod canvas;
 mod colour;
 mod contour;
 mod draw;
+mod heatmap;
 #[cfg(test)]
 mod tests;
 
@@ -97,6 +98,23 @@ pub enum Panel {
         /// Dots on top; they must lie within the grid.
         points: Vec<Point>,
     },
+    /// A matrix as squares of colour, the first row at the top: white for 0, red above, blue below, as far as the entry of
+    /// largest size. Where there are too many names to read, only every second, fifth, … is shown; of more than 200 rows
+    /// or columns a square shows the strongest entry of a block, and the title says so.
+    Heatmap {
+        /// Above the frame.
+        title: String,
+        /// Below the columns' names.
+        x_label: String,
+        /// Beside the rows' names.
+        y_label: String,
+        /// A name for each row.
+        rows: Vec<String>,
+        /// A name for each column.
+        columns: Vec<String>,
+        /// The entries. Those that are not finite stay grey.
+        values: Matrix<f64>,
+    },
 }
 
 /// Draws the panels side by side under one title and creates or replaces `path` with the picture.
@@ -122,22 +140,23 @@ fn render(title: &str, panels: &[Panel]) -> Result<String> {
 impl Panel {
     fn title(&self) -> &str {
         match self {
-            Panel::Lines { title, .. } | Panel::Contour { title, .. } => title,
+            Panel::Lines { title, .. } | Panel::Contour { title, .. } | Panel::Heatmap { title, .. } => title,
         }
     }
 
     /// The names of the two axes.
     fn labels(&self) -> (&str, &str) {
         match self {
-            Panel::Lines { x_label, y_label, .. } | Panel::Contour { x_label, y_label, .. } => {
-                (x_label, y_label)
-            }
+            Panel::Lines { x_label, y_label, .. }
+            | Panel::Contour { x_label, y_label, .. }
+            | Panel::Heatmap { x_label, y_label, .. } => (x_label, y_label),
         }
     }
 
     fn points(&self) -> &[Point] {
         match self {
             Panel::Lines { points, .. } | Panel::Contour { points, .. } => points,
+            Panel::Heatmap { .. } => &[],
         }
     }
 
@@ -180,6 +199,18 @@ impl Panel {
                 match points.iter().find(|p| !(inside(x, p.at.0) && inside(y, p.at.1))) {
                     Some(point) => Err(format!("has a point at {:?} outside of its grid", point.at)),
                     None => Ok(()),
+                }
+            }
+            Panel::Heatmap { rows, columns, values, .. } => {
+                let (found, expected) = ([values.rows(), values.cols()], [rows.len(), columns.len()]);
+                if found != expected {
+                    return Err(format!(
+                        "has values of shape {found:?}, expected {expected:?} like its names"
+                    ));
+                }
+                match found.contains(&0) {
+                    true => Err(format!("has values of shape {found:?}, expected at least one")),
+                    false => Ok(()),
                 }
             }
         }

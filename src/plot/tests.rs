@@ -30,6 +30,18 @@ fn bowl(rows: usize, cols: usize) -> Matrix<f64> {
     Matrix::from_fn(rows, cols, |i, j| (i as f64 - 1.0).powi(2) + (j as f64 - 1.0).powi(2))
 }
 
+fn heatmap(names: &[&str], values: Matrix<f64>) -> Panel {
+    let names: Vec<String> = names.iter().map(|&n| n.into()).collect();
+    Panel::Heatmap {
+        title: "effects".into(),
+        x_label: "source".into(),
+        y_label: "target".into(),
+        rows: names.clone(),
+        columns: names,
+        values,
+    }
+}
+
 fn problem(panels: &[Panel]) -> String {
     render("", panels).unwrap_err().to_string()
 }
@@ -49,6 +61,27 @@ fn svg_holds_every_label_escaped_and_is_the_same_each_time() {
     assert!(text.starts_with("<svg ") && text.ends_with("</svg>\n"), "{text}");
     assert_eq!(text.matches("<svg").count(), 1);
     assert_eq!(text, render("The title", &panels).unwrap());
+}
+
+#[test]
+fn a_heatmap_has_names_on_both_sides_and_a_scale_centred_at_0() {
+    let nan = f64::NAN;
+    let panel = heatmap(&["<x>", "y"], Matrix::from_rows(2, 2, vec![nan, 0.5, -2.0, nan]));
+    let text = render("The title", std::slice::from_ref(&panel)).unwrap();
+    assert_eq!(text.matches("\n&lt;x&gt;\n</text>").count(), 2);
+    for label in ["source", "target", "effects", "−2", "0", "2"] {
+        assert!(text.contains(&format!("\n{label}\n")), "{label} in {text}");
+    }
+    // The strongest, once as a square and not in the scale, whose strips lie a little within; and the absent ones.
+    let [r, g, b] = colour::diverging(-1.0);
+    assert_eq!(text.matches(&format!("fill=\"#{r:02X}{g:02X}{b:02X}\"")).count(), 1);
+    assert_eq!(text.matches("fill=\"#D6D6D6\"").count(), 2);
+    assert!(!text.contains("NaN"));
+    assert_eq!(text, render("The title", &[panel]).unwrap());
+    // Nothing to see, but no reason to fail.
+    for value in [0.0, nan] {
+        render("", &[heatmap(&["a"], Matrix::full(1, 1, value))]).unwrap();
+    }
 }
 
 #[test]
@@ -87,6 +120,12 @@ fn what_cannot_be_drawn_is_refused_in_a_sentence() {
     let Panel::Lines { verticals, .. } = &mut empty else { unreachable!() };
     verticals[0] = f64::NAN;
     assert!(problem(&[empty]).contains("guide at NaN"));
+    assert_eq!(
+        problem(&[heatmap(&["a", "b"], Matrix::full(2, 3, 1.0))]),
+        "panel 'effects' has values of shape [2, 3], expected [2, 2] like its names"
+    );
+    assert!(problem(&[heatmap(&[], Matrix::full(0, 0, 1.0))]).contains("expected at least one"));
+    assert!(problem(&[heatmap(&["a"], Matrix::full(1, 1, f64::MAX))]).contains("more than a number"));
     assert!(problem(&[lines(vec![(0.0, -f64::MAX), (1.0, f64::MAX)])]).contains("more than a number"));
 }
 

@@ -1,0 +1,209 @@
+//! `skds graph`: which variable drives which, by a fitted model.
+
+use super::print;
+use crate::graph::{Format, Graph};
+use crate::model::{Drift, Model};
+use crate::plot::{Panel, write_svg};
+use crate::{Error, Matrix, Result};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+/// As many effects as are listed if nothing is said.
+const LISTED: usize = 20;
+
+/// List, draw and export the effects of variables on each other in a fitted model.
+#[derive(clap::Args)]
+#[command(
+    long_about = "List, draw and export the effects of variables on each other in a fitted model.
+
+The strength of the effect of i on j is the weight w_ji of a linear model. For an MLP its size is the norm \
+of the weights with which network j sees variable i (what the penalty penalises), and its sign that of the \
+average slope, the sum over hidden units of output weight times input weight. Strengths are in the model's \
+units: standard ones if it was fitted to standardised data. Effects of exactly 0 are none.",
+    after_help = "Examples:
+  # The 20 strongest effects
+  skds graph model.safetensors
+
+  # All effects of at least 0.1, as a table and for Cytoscape, Gephi or networkx
+  skds graph model.safetensors --threshold 0.1 -o effects.graphml
+
+  # The 50 strongest, drawn by Graphviz
+  skds graph model.safetensors --top 50 -o effects.dot
+  dot -Tsvg effects.dot > graph.svg
+
+  # A picture of the matrix of all effects: rows are targets, columns are sources
+  skds graph model.safetensors --heatmap effects.svg"
+)]
+pub(super) struct Args {
+    /// The model: a safetensors file
+    model: PathBuf,
+    /// Only effects of at least T in absolute strength
+    #[arg(long, value_name = "T", value_parser = threshold, allow_hyphen_values = true)]
+    threshold: Option<f64>,
+    /// Only the K strongest effects. Without it the table has at most 20 lines, and files have everything
+    #[arg(long, value_name = "K", value_parser = top, allow_hyphen_values = true)]
+    top: Option<usize>,
+    /// Write the effects to this file: .csv, .graphml or .dot
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Draw the effects as a matrix to this .svg file: rows are targets, columns are sources
+    #[arg(long, value_name = "FILE")]
+    heatmap: Option<PathBuf>,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+fn threshold(text: &str) -> Result<f64> {
+    match text.parse::<f64>() {
+        Ok(least) if least >= 0.0 && least.is_finite() => Ok(least),
+        _ => Err(Error::invalid(format!("found '{text}', expected a finite number of at least 0"))),
+    }
+}
+
+fn top(text: &str) -> Result<usize> {
+    match text.parse::<usize>() {
+        Ok(count) if count > 0 => Ok(count),
+        _ => Err(Error::invalid(format!("found '{text}', expected a whole number of at least 1"))),
+    }
+}
+
+/// What is printed.
+#[derive(Serialize)]
+struct Report<'a> {
+    model: &'static str,
+    standardized: bool,
+    variables: &'a [String],
+    total: usize,
+    threshold: Option<f64>,
+    top: Option<usize>,
+    effects: Vec<Named<'a>>,
+}
+
+/// An effect with the names of its variables.
+#[derive(Serialize)]
+struct Named<'a> {
+    source: &'a str,
+    target: &'a str,
+    strength: f64,
+}
+
+pub(super) fn run(args: &Args) -> Result<()> {
+    // Names of files that nothing can be written to are refused before anything is.
+    args.output.as_deref().map(Format::of).transpose()?;
+    args.heatmap.as_deref().map(check_svg).transpose()?;
+    let model = Model::read(&args.model)?;
+    let graph = Graph::of(&model)?;
+    let strong = graph.select(args.threshold, None);
+    let selected = strong.select(None, args.top);
+    let report = Report::new(args, &model, &graph, &selected);
+    if let Some(path) = &args.output {
+        selected.write(path)?;
+    }
+    if let Some(path) = &args.heatmap {
+        write_svg(path, "Effects", &[heatmap(&report, &selected)])?;
+    }
+    if args.json {
+        print(&serde_json::to_string(&report).expect("a report of plain values serialises"))
+    } else {
+        print(&report.to_text(args, strong.effects().len()))
+    }
+}
+
+fn check_svg(path: &Path) -> Result<()> {
+    match path.extension().map(|e| e.to_string_lossy().to_ascii_lowercase()) {
+        Some(extension) if extension == "svg" => Ok(()),
+        Some(other) => Err(Error::file(path, format!("has the extension .{other}, expected .svg"))),
+        None => Err(Error::file(path, "has no extension, expected .svg")),
+    }
+}
+
+fn heatmap(report: &Report<'_>, graph: &Graph) -> Panel {
+    let matrix = graph.matrix();
+    // A variable's effect on itself is none of these: no value, not 0.
+    let entry = |i, j| if i == j { f64::NAN } else { matrix[(i, j)] };
+    Panel::Heatmap {
+        title: format!("{} model, {} units", report.model, report.units()),
+        x_label: "source".into(),
+        y_label: "target".into(),
+        rows: graph.names().to_vec(),
+        columns: graph.names().to_vec(),
+        values: Matrix::from_fn(matrix.rows(), matrix.cols(), entry),
+    }
+}
+
+impl<'a> Report<'a> {
+    fn new(args: &Args, model: &'a Model, graph: &Graph, selected: &Graph) -> Self {
+        let named = |e: &crate::graph::Effect| Named {
+            source: &model.names[e.source],
+            target: &model.names[e.target],
+            strength: e.strength,
+        };
+        Report {
+            model: match model.parameters.drift {
+                Drift::Linear { .. } => "linear",
+                Drift::Mlp { .. } => "mlp",
+            },
+            standardized: model.standardization.is_some(),
+            variables: &model.names,
+            total: graph.effects().len(),
+            threshold: args.threshold,
+            top: args.top,
+            effects: selected.effects().iter().map(named).collect(),
+        }
+    }
+
+    fn units(&self) -> &'static str {
+        if self.standardized { "standard" } else { "original" }
+    }
+
+    /// `strong` effects reach the threshold.
+    fn to_text(&self, args: &Args, strong: usize) -> String {
+        let mut lines = vec![format!(
+            "{} model, {} variables, {} effects, {} units",
+            self.model,
+            self.variables.len(),
+            self.total,
+            self.units()
+        )];
+        let shown = &self.effects[..self.effects.len().min(args.top.unwrap_or(LISTED))];
+        if !shown.is_empty() {
+            lines.push(String::new());
+            lines.extend(table(shown));
+        }
+        lines.push(String::new());
+        let reach = self.threshold.map_or(String::new(), |least| format!(" of at least {least} in size"));
+        lines.push(match (shown.len(), strong) {
+            (0, _) => format!("no effects{reach}"),
+            (shown, strong) if shown == strong => format!("all {strong} effects{reach}"),
+            (shown, strong) => format!("the strongest {shown} of {strong} effects{reach}; see --top"),
+        });
+        if let Some(path) = &args.output {
+            lines.push(format!("{} effects written to {}", self.effects.len(), path.display()));
+        }
+        if let Some(path) = &args.heatmap {
+            lines.push(format!("matrix drawn to {}", path.display()));
+        }
+        lines.join("\n")
+    }
+}
+
+fn table(effects: &[Named<'_>]) -> Vec<String> {
+    // A name with a line break in it must not break the table.
+    let plain = |name: &str| name.replace(char::is_control, " ");
+    let mut rows = vec![["source".into(), "target".into(), "strength".into()]];
+    rows.extend(effects.iter().map(|e| [plain(e.source), plain(e.target), number(e.strength)]));
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let (first, second, third) = (width(0), width(1), width(2));
+    let line = |[source, target, strength]: &[String; 3]| {
+        format!("{source:<first$}  {target:<second$}  {strength:>third$}")
+    };
+    rows.iter().map(line).collect()
+}
+
+fn number(strength: f64) -> String {
+    match strength.abs() {
+        size if (1e-3..1e6).contains(&size) => format!("{strength:+.4}"),
+        _ => format!("{strength:+.3e}"),
+    }
+}
