@@ -62,10 +62,10 @@ fn the_table_is_sorted_and_says_what_it_leaves_out() {
     let model = small(folder.path());
     let expected = "linear model, 3 variables, 4 effects, original units
 
-source  target    strength
-a\"b     <x>        -2.0000
-<x>     a\"b        +0.5000
-ä,ö     <x>        +0.2500
+source  target   strength
+a\"b     <x>       -2.0000
+<x>     a\"b       +0.5000
+ä,ö     <x>       +0.2500
 a\"b     ä,ö     +1.000e-7
 
 all 4 effects

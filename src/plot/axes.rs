@@ -9,11 +9,6 @@ pub(super) const LETTERS: f64 = 14.0;
 /// About how wide a letter is, for leaving room: the viewer's font is not known.
 pub(super) const LETTER_WIDTH: f64 = 0.56 * LETTERS;
 
-/// About how wide a text is.
-pub(super) fn text_width(text: &str, letters: f64) -> f64 {
-    LETTER_WIDTH * letters / LETTERS * text.chars().count() as f64
-}
-
 /// An interval that is shown: finite, not empty.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Range {

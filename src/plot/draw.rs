@@ -107,7 +107,7 @@ fn heatmap(panel: &Panel) -> Option<Heatmap> {
 
 fn room(panel: &Panel, heatmap: Option<&Heatmap>, y: Range) -> Room {
     match heatmap {
-        Some(heatmap) => heatmap.room(y),
+        Some(heatmap) => heatmap.room(panel.title(), y),
         None => Room {
             frame: FRAME,
             left: numbers_width(y) + 2.5 * LETTERS,

@@ -1,6 +1,6 @@
 //! A matrix as squares of colour with a name for each row and column.
 
-use super::axes::{LETTERS, Range, numbers_width, text_width, ticks_beside};
+use super::axes::{LETTERS, Range, numbers_width, ticks_beside};
 use super::canvas::{Anchor, Canvas, GREY, INK, WHITE};
 use super::colour::diverging;
 use super::draw::{FRAME, Room, SCALE, TEXT_LINE};
@@ -15,6 +15,8 @@ const SMALL: f64 = 0.8 * LETTERS;
 const SMALL_LINE: f64 = 13.0;
 /// Longer names are cut.
 const NAME_CHARS: usize = 20;
+/// About how wide a letter of a name is, as a share of its size: names like capitals and digits, so more than elsewhere.
+const NAME_WIDTH: f64 = 0.67;
 /// The colour scale is at least this high, however few rows there are.
 const LEAST_SCALE: f64 = 120.0;
 const TICK: f64 = 5.0;
@@ -67,14 +69,20 @@ impl Heatmap {
         }
     }
 
-    pub(super) fn room(&self, scale: Range) -> Room {
-        let (width, height) = (self.side * self.columns.len() as f64, self.side * self.rows.len() as f64);
+    pub(super) fn room(&self, title: &str, scale: Range) -> Room {
+        let (width, height) = self.size();
+        // A long title above a narrow frame needs room on both sides.
+        let beyond = 0.5 * (text_width(&self.heading(title), 1.1 * LETTERS) - width);
         Room {
             frame: (width, height),
-            left: widest(&self.rows, self.letters()) + 2.5 * LETTERS,
-            right: SCALE.0 + SCALE.1 + TICK + 4.0 + numbers_width(scale),
+            left: (self.names_beside() + 1.5 * LETTERS).max(beyond),
+            right: (SCALE.0 + SCALE.1 + TICK + 4.0 + numbers_width(scale)).max(beyond),
             below: (self.names_below() + 2.2 * LETTERS).max(LEAST_SCALE - height + LETTERS),
         }
+    }
+
+    fn size(&self) -> (f64, f64) {
+        (self.side * self.columns.len() as f64, self.side * self.rows.len() as f64)
     }
 
     fn letters(&self) -> f64 {
@@ -95,12 +103,13 @@ impl Heatmap {
 
     /// The height of ticks and names below the frame.
     fn names_below(&self) -> f64 {
-        let names = if self.level_names() {
-            TEXT_LINE
-        } else {
-            widest(&self.columns, self.letters()) + 0.5 * LETTERS
-        };
-        TICK + names
+        let level = self.level_names();
+        TICK + if level { TEXT_LINE } else { widest(&self.columns, self.letters()) + 0.3 * LETTERS }
+    }
+
+    /// The width of ticks and names beside the frame.
+    fn names_beside(&self) -> f64 {
+        TICK + widest(&self.rows, self.letters()) + 0.3 * LETTERS
     }
 
     /// Squares, names and scale; `at` is the upper left corner, in whole points.
@@ -111,7 +120,7 @@ impl Heatmap {
         scale: Range,
         labels: (&str, &str),
     ) -> Result<()> {
-        let Room { frame: (width, height), left, .. } = self.room(scale);
+        let (width, height) = self.size();
         self.squares(canvas, at)?;
         if self.rows.len().max(self.columns.len()) <= ALL_NAMED {
             for j in 1..self.columns.len() {
@@ -127,7 +136,7 @@ impl Heatmap {
         self.names(canvas, at, height)?;
         let below = (at.0 + 0.5 * width, at.1 + height + self.names_below() + 0.9 * LETTERS);
         canvas.text(labels.0, below, LETTERS, Anchor::Middle)?;
-        let beside = (at.0 - left + LETTERS, at.1 + 0.5 * height);
+        let beside = (at.0 - self.names_beside() - 0.7 * LETTERS, at.1 + 0.5 * height);
         canvas.text(labels.1, beside, LETTERS, Anchor::Upwards)?;
         draw_scale(canvas, (at.0 + width + SCALE.0, at.1), height.max(LEAST_SCALE), scale)
     }
@@ -208,6 +217,10 @@ fn shortened(name: &str) -> String {
     name.chars().take(NAME_CHARS - 1).chain(['…']).collect()
 }
 
+fn text_width(text: &str, letters: f64) -> f64 {
+    NAME_WIDTH * letters * text.chars().count() as f64
+}
+
 fn widest(names: &[String], letters: f64) -> f64 {
     names.iter().map(|name| text_width(name, letters)).fold(0.0, f64::max)
 }
@@ -223,10 +236,10 @@ fn draw_scale(canvas: &mut Canvas<'_>, (left, top): (f64, f64), height: f64, ran
     let mut low = 0.0;
     while low < height {
         let high = (low + STRIP).min(height);
-        // From high to low values, as one reads from top to bottom.
+        // From high to low values, as one reads from top to bottom; each down to the end, so that there is no seam.
         let colour = diverging(1.0 - (low + high) / height);
-        let (low_y, high_y) = (top + low, top + high);
-        canvas.polygon(&[(left, low_y), (right, low_y), (right, high_y), (left, high_y)], colour)?;
+        let (from, to) = (top + low, top + height);
+        canvas.polygon(&[(left, from), (right, from), (right, to), (left, to)], colour)?;
         low = high;
     }
     outline(canvas, (left, top), (SCALE.1, height))?;
@@ -255,7 +268,7 @@ mod tests {
             assert!(distance >= 1.1 * heatmap.letters(), "{n}: {distance}");
             assert_eq!(heatmap.stride() == 1, n <= ALL_NAMED, "{n}");
             assert!(heatmap.rows.len() <= MOST && heatmap.side.fract() == 0.0);
-            let (width, _) = heatmap.room(heatmap.range().unwrap()).frame;
+            let (width, _) = heatmap.size();
             assert!((190.0..=520.0).contains(&width), "{n}: {width}");
         }
     }
