@@ -27,7 +27,7 @@ pub enum Error {
     /// Values that are each valid but do not fit together, or an impossible setting.
     #[error("{0}")]
     Invalid(String),
-    /// The loss or a gradient came out as NaN or infinity.
+    /// A computation on valid input has no finite result: a loss or gradient is NaN, a process runs away.
     #[error("{0}")]
     NonFinite(String),
     /// A device computed something else than the reference did.

@@ -8,6 +8,7 @@
 //! From top to bottom the modules are the way of the data: [`data`] → [`kernel`], [`objective`], [`model`] →
 //! [`engine`] → [`metric`], [`plot`], [`cli`].
 //! [`engine`] → [`graph`], [`plot`], [`cli`].
+//! [`engine`] → [`sample`], [`plot`], [`cli`].
 //!
 //! ```
 //! use skds::data::Dataset;
@@ -57,6 +58,7 @@ mod named;
 pub mod objective;
 mod output;
 pub mod plot;
+pub mod sample;
 mod scalar;
 
 pub use error::{DeviceFailure, Error, Result};

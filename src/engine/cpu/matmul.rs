@@ -27,7 +27,7 @@ const BAND: usize = 2 * LANES;
 const GRAIN: usize = 16;
 
 /// `dst = lhs · rhs`, or `dst += lhs · rhs` with [`Accum::Add`], on one thread.
-pub(super) fn product_sequential<T: Scalar>(
+pub(crate) fn product_sequential<T: Scalar>(
     dst: MatMut<'_, T>,
     accum: Accum,
     lhs: MatRef<'_, T>,
@@ -38,7 +38,7 @@ pub(super) fn product_sequential<T: Scalar>(
 
 /// `dst = lhs · rhs` on all threads: the same bits whatever their number, because each block of `dst` is one
 /// sequential product.
-pub(super) fn product<T: Scalar>(dst: MatMut<'_, T>, lhs: MatRef<'_, T>, rhs: MatRef<'_, T>) {
+pub(crate) fn product<T: Scalar>(dst: MatMut<'_, T>, lhs: MatRef<'_, T>, rhs: MatRef<'_, T>) {
     product_then(dst, lhs, rhs, |_, _, _| {});
 }
 

@@ -16,7 +16,7 @@ pub(super) fn padded(n: usize) -> usize {
 
 /// Runs `f` compiled for the widest instruction set this processor has.
 #[inline(always)]
-pub(super) fn dispatch<R>(f: impl FnOnce() -> R) -> R {
+pub(crate) fn dispatch<R>(f: impl FnOnce() -> R) -> R {
     pulp::Arch::new().dispatch(f)
 }
 

@@ -1,0 +1,117 @@
+//! faer's factorizations, each on one thread: their bits would otherwise depend on the number of threads.
+
+use crate::{Error, Result};
+use faer::diag::Diag;
+use faer::dyn_stack::{MemBuffer, MemStack, StackReq};
+use faer::linalg::cholesky::llt::factor as llt;
+use faer::linalg::evd::{self, ComputeEigenvectors};
+use faer::linalg::lu::partial_pivoting::{factor, solve};
+use faer::perm::PermRef;
+use faer::{Conj, Mat, MatMut, MatRef, Par, Spec};
+use rayon::prelude::*;
+
+/// Columns that are solved for at a time: fixed, so that threads share the work without changing it.
+const SOLVE_COLS: usize = 128;
+/// A covariance may have eigenvalues this far below 0, relative to the largest: they are rounding.
+const NEGATIVE: f64 = 1e-8;
+
+/// P A = L U.
+pub(super) struct Lu {
+    factors: Mat<f64>,
+    order: Vec<usize>,
+    order_back: Vec<usize>,
+}
+
+impl Lu {
+    pub(super) fn of(matrix: MatRef<'_, f64>) -> Lu {
+        let d = matrix.nrows();
+        let mut lu = Lu { factors: matrix.to_owned(), order: vec![0; d], order_back: vec![0; d] };
+        let scratch = factor::lu_in_place_scratch::<usize, f64>(d, d, Par::Seq, Spec::default());
+        let (order, order_back) = (&mut lu.order, &mut lu.order_back);
+        with_stack(scratch, |stack| {
+            factor::lu_in_place(lu.factors.as_mut(), order, order_back, Par::Seq, stack, Spec::default());
+        });
+        lu
+    }
+
+    /// Replaces each column of `right` by A⁻¹ times it; what comes out is not finite if A is singular.
+    pub(super) fn solve_in_place(&self, right: MatMut<'_, f64>) {
+        let d = self.factors.nrows();
+        let (mut blocks, mut rest) = (Vec::new(), right);
+        while rest.ncols() > 0 {
+            let width = SOLVE_COLS.min(rest.ncols());
+            let (block, others) = rest.split_at_col_mut(width);
+            blocks.push(block);
+            rest = others;
+        }
+        blocks.into_par_iter().for_each(|block| {
+            let scratch = solve::solve_in_place_scratch::<usize, f64>(d, block.ncols(), Par::Seq);
+            let order = PermRef::new_checked(&self.order, &self.order_back, d);
+            let factors = self.factors.as_ref();
+            with_stack(scratch, |stack| {
+                solve::solve_in_place_with_conj(factors, factors, order, Conj::No, block, Par::Seq, stack);
+            });
+        });
+    }
+
+    pub(super) fn inverse(&self) -> Mat<f64> {
+        let d = self.factors.nrows();
+        let mut inverse = Mat::identity(d, d);
+        self.solve_in_place(inverse.as_mut());
+        inverse
+    }
+}
+
+/// The real parts of the eigenvalues, in no particular order.
+pub(super) fn real_parts(matrix: MatRef<'_, f64>) -> Result<Vec<f64>> {
+    let d = matrix.nrows();
+    let (mut real, mut imaginary) = (Diag::<f64>::zeros(d), Diag::<f64>::zeros(d));
+    let no = ComputeEigenvectors::No;
+    let scratch = evd::evd_scratch::<f64>(d, no, no, Par::Seq, Spec::default());
+    with_stack(scratch, |stack| {
+        let (real, imaginary) = (real.as_mut(), imaginary.as_mut());
+        evd::evd_real(matrix, real, imaginary, None, None, Par::Seq, stack, Spec::default())
+    })
+    .map_err(|_| Error::NonFinite("the eigenvalues of the weights did not converge".into()))?;
+    Ok(real.column_vector().iter().copied().collect())
+}
+
+/// A matrix R with R Rᵀ = `covariance`: Cholesky's, or the one of eigenvalues if the covariance is singular.
+pub(super) fn square_root(covariance: MatRef<'_, f64>) -> Result<Mat<f64>> {
+    let d = covariance.nrows();
+    let mut root = covariance.to_owned();
+    let scratch = llt::cholesky_in_place_scratch::<f64>(d, Par::Seq, Spec::default());
+    let positive = with_stack(scratch, |stack| {
+        llt::cholesky_in_place(root.as_mut(), Default::default(), Par::Seq, stack, Spec::default())
+    });
+    if positive.is_ok() {
+        for j in 1..d {
+            (0..j).for_each(|i| root[(i, j)] = 0.0);
+        }
+        return Ok(root);
+    }
+    let mut values = Diag::<f64>::zeros(d);
+    let yes = ComputeEigenvectors::Yes;
+    let scratch = evd::self_adjoint_evd_scratch::<f64>(d, yes, Par::Seq, Spec::default());
+    with_stack(scratch, |stack| {
+        let (values, vectors) = (values.as_mut(), Some(root.as_mut()));
+        evd::self_adjoint_evd(covariance, values, vectors, Par::Seq, stack, Spec::default())
+    })
+    .map_err(|_| Error::NonFinite("the eigenvalues of the covariance did not converge".into()))?;
+    let values = values.column_vector();
+    let (least, largest) = values.iter().fold((0.0f64, 0.0f64), |(low, high), &v| (low.min(v), high.max(v)));
+    if least < -NEGATIVE * largest || !largest.is_finite() {
+        return Err(Error::NonFinite(format!(
+            "the covariance has the eigenvalue {least:e}, expected none below 0"
+        )));
+    }
+    for j in 0..d {
+        let scale = values[j].max(0.0).sqrt();
+        root.col_mut(j).iter_mut().for_each(|entry| *entry *= scale);
+    }
+    Ok(root)
+}
+
+fn with_stack<R>(size: StackReq, f: impl FnOnce(&mut MemStack) -> R) -> R {
+    f(MemStack::new(&mut MemBuffer::new(size)))
+}

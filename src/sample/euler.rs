@@ -1,0 +1,302 @@
+//! Euler–Maruyama: x ← x + b(x) dt + √dt σ z, many chains at once.
+//!
+//! Chains come in groups of [`GROUP`]; a group is what a thread works on, has a random stream of its own and keeps
+//! each variable of its chains contiguous, so that a step is a matrix product and loops over lanes. Groups are cut
+//! by the number of chains alone: the bits do not depend on the number of threads.
+
+use super::Intervention;
+use super::network::Network;
+use crate::engine::cpu::matmul::product_sequential;
+use crate::engine::cpu::simd::dispatch;
+use crate::model::{Drift, Noise, Parameters};
+use crate::{Error, Matrix, Result};
+use faer::{Accum, MatMut, MatRef};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, StandardNormal};
+use rayon::prelude::*;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Chains of a group.
+const GROUP: usize = 64;
+/// Chains at most, unless the settings say otherwise.
+const CHAINS: usize = 1024;
+/// No variable that has a stationary law gets this far.
+const FAR: f64 = 1e10;
+/// Steps between two looks at the clock of whoever watches.
+const REPORT_STEPS: usize = 100;
+
+/// How to simulate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EulerSettings {
+    /// The length of a step in time.
+    pub dt: f64,
+    /// Steps that every chain walks before its first sample.
+    pub burn_in: usize,
+    /// Steps between two samples of a chain.
+    pub thin: usize,
+    /// Chains that walk side by side; none takes one per sample, but at most 1024.
+    pub chains: Option<usize>,
+}
+
+impl Default for EulerSettings {
+    /// dt 0.01, 3000 steps of burn-in, a sample every 500 steps.
+    fn default() -> Self {
+        EulerSettings { dt: 0.01, burn_in: 3000, thin: 500, chains: None }
+    }
+}
+
+impl EulerSettings {
+    fn check(&self) -> Result<()> {
+        if !(self.dt > 0.0 && self.dt.is_finite()) {
+            return Err(Error::invalid(format!("dt is {}, expected a finite number above 0", self.dt)));
+        }
+        if self.thin == 0 {
+            return Err(Error::invalid("thin is 0 steps, expected at least 1"));
+        }
+        if self.chains == Some(0) {
+            return Err(Error::invalid("the number of chains is 0, expected at least 1"));
+        }
+        Ok(())
+    }
+
+    fn chains_for(&self, n: usize) -> usize {
+        self.chains.unwrap_or(CHAINS).min(n)
+    }
+
+    /// The steps of all chains together that `n` samples take.
+    pub(crate) fn steps_for(&self, n: usize) -> u64 {
+        let chains = self.chains_for(n);
+        let later = n.div_ceil(chains.max(1)).saturating_sub(1);
+        (self.burn_in as u64)
+            .saturating_add((later as u64).saturating_mul(self.thin as u64))
+            .saturating_mul(chains as u64)
+    }
+}
+
+/// `n` samples of the diffusion after `burn_in` steps, in the model's units.
+///
+/// Every chain starts at a standard normal point. Rows are in order of time, and within a time in order of
+/// chains: neighbouring rows come from different chains and are independent of each other. `floor` keeps
+/// each variable at or above its entry after every step. `done` counts steps of all chains.
+pub(super) fn simulate(
+    parameters: &Parameters<f64>,
+    intervention: &Intervention,
+    n: usize,
+    settings: &EulerSettings,
+    floor: Option<&[f64]>,
+    seed: u64,
+    done: &AtomicU64,
+) -> Result<Matrix<f64>> {
+    settings.check()?;
+    let d = parameters.dim();
+    let process = Process::new(parameters, intervention, settings.dt, floor);
+    let mut samples = super::room(n, d)?;
+    let chains = settings.chains_for(n);
+    let mut groups: Vec<Group> = (0..chains)
+        .step_by(GROUP)
+        .map(|first| Group::new(&process, seed, first, GROUP.min(chains - first)))
+        .collect();
+    let mut steps = settings.burn_in;
+    for round in samples.as_mut_slice().chunks_mut(chains * d) {
+        let outcomes: Vec<_> = groups.par_iter_mut().map(|group| group.walk(&process, steps, done)).collect();
+        // Of several chains that ran away the first one is named, whichever thread was first.
+        if let Some(run_away) = outcomes.into_iter().flatten().min_by_key(|r| (r.step, r.chain)) {
+            return Err(run_away.error(settings.dt));
+        }
+        for (rows, group) in round.chunks_mut(GROUP * d).zip(&groups) {
+            group.write(rows, d);
+        }
+        steps = settings.thin;
+    }
+    Ok(samples)
+}
+
+/// A diffusion under one intervention, ready to be stepped.
+struct Process<'a> {
+    dt: f64,
+    drift: Prepared<'a>,
+    /// biases + shift.
+    biases: Vec<f64>,
+    /// √dt σ.
+    noise: Spread,
+    floor: Option<&'a [f64]>,
+}
+
+enum Prepared<'a> {
+    Linear(&'a Matrix<f64>),
+    Mlp(Network),
+}
+
+enum Spread {
+    Diagonal(Vec<f64>),
+    Full(Matrix<f64>),
+}
+
+impl<'a> Process<'a> {
+    fn new(
+        parameters: &'a Parameters<f64>,
+        intervention: &Intervention,
+        dt: f64,
+        floor: Option<&'a [f64]>,
+    ) -> Self {
+        Process {
+            dt,
+            drift: match &parameters.drift {
+                Drift::Linear { weights } => Prepared::Linear(weights),
+                Drift::Mlp { activation, hidden_weights, hidden_biases, output_weights } => {
+                    Prepared::Mlp(Network::new(*activation, hidden_weights, hidden_biases, output_weights))
+                }
+            },
+            biases: intervention.biases(parameters),
+            noise: match intervention.noise(parameters) {
+                Noise::Diagonal { log_noise } => {
+                    Spread::Diagonal(log_noise.iter().map(|noise| dt.sqrt() * noise.exp()).collect())
+                }
+                Noise::Full { noise } => Spread::Full(noise.map(|entry| dt.sqrt() * entry)),
+            },
+            floor,
+        }
+    }
+}
+
+/// Chains that step together; in all arrays the entries of a variable are contiguous.
+struct Group {
+    rng: ChaCha8Rng,
+    /// The number of its first chain.
+    first: usize,
+    chains: usize,
+    x: Vec<f64>,
+    b: Vec<f64>,
+    z: Vec<f64>,
+    /// σ z, for a full σ.
+    spread: Vec<f64>,
+    hidden: Vec<f32>,
+    step: usize,
+}
+
+/// A chain that left every bound.
+struct RunAway {
+    step: usize,
+    chain: usize,
+    variable: usize,
+    value: f64,
+}
+
+impl RunAway {
+    fn error(&self, dt: f64) -> Error {
+        let RunAway { step, chain, variable, value } = self;
+        Error::NonFinite(format!(
+            "the simulation ran away: variable {variable} of chain {chain} is {value:e} after {step} steps, expected \
+             less than {FAR:e}; the model has no stationary law or the step {dt} is too long"
+        ))
+    }
+}
+
+impl Group {
+    fn new(process: &Process<'_>, seed: u64, first: usize, chains: usize) -> Self {
+        let d = process.biases.len();
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        rng.set_stream((first / GROUP) as u64);
+        let mut x: Vec<f64> = (0..d * chains).map(|_| StandardNormal.sample(&mut rng)).collect();
+        if let Some(floor) = process.floor {
+            for (x, floor) in x.chunks_exact_mut(chains).zip(floor) {
+                x.iter_mut().for_each(|x| *x = x.max(*floor));
+            }
+        }
+        let full = matches!(process.noise, Spread::Full(_));
+        Group {
+            rng,
+            first,
+            chains,
+            x,
+            b: vec![0.0; d * chains],
+            z: vec![0.0; d * chains],
+            spread: vec![0.0; if full { d * chains } else { 0 }],
+            hidden: Vec::new(),
+            step: 0,
+        }
+    }
+
+    fn walk(&mut self, process: &Process<'_>, steps: usize, done: &AtomicU64) -> Option<RunAway> {
+        for part in (0..steps).step_by(REPORT_STEPS) {
+            let count = REPORT_STEPS.min(steps - part);
+            for _ in 0..count {
+                self.step += 1;
+                if !self.step(process) {
+                    return Some(self.run_away());
+                }
+            }
+            done.fetch_add((count * self.chains) as u64, Ordering::Relaxed);
+        }
+        None
+    }
+
+    /// One step of every chain; false if one of them ran away.
+    fn step(&mut self, process: &Process<'_>) -> bool {
+        let (d, chains) = (process.biases.len(), self.chains);
+        match &process.drift {
+            Prepared::Linear(weights) => {
+                let b = MatMut::from_column_major_slice_mut(&mut self.b, chains, d);
+                let x = MatRef::from_column_major_slice(&self.x, chains, d);
+                product_sequential(b, Accum::Replace, x, weights.view().transpose());
+            }
+            Prepared::Mlp(network) => network.drift(&self.x, chains, &mut self.b, &mut self.hidden),
+        }
+        self.z.iter_mut().for_each(|z| *z = StandardNormal.sample(&mut self.rng));
+        if let Spread::Full(noise) = &process.noise {
+            let spread = MatMut::from_column_major_slice_mut(&mut self.spread, chains, d);
+            let z = MatRef::from_column_major_slice(&self.z, chains, d);
+            product_sequential(spread, Accum::Replace, z, noise.view().transpose());
+        }
+        let (x, b) = (&mut self.x, &self.b);
+        let z = if let Spread::Full(_) = process.noise { &self.spread } else { &self.z };
+        dispatch(
+            #[inline(always)]
+            || {
+                let mut near = true;
+                let columns =
+                    x.chunks_exact_mut(chains).zip(b.chunks_exact(chains)).zip(z.chunks_exact(chains));
+                for (j, ((x, b), z)) in columns.enumerate() {
+                    let scale = match &process.noise {
+                        Spread::Diagonal(scale) => scale[j],
+                        Spread::Full(_) => 1.0,
+                    };
+                    let (bias, dt) = (process.biases[j], process.dt);
+                    for ((x, b), z) in x.iter_mut().zip(b).zip(z) {
+                        *x += (*b + bias) * dt + scale * *z;
+                        // A NaN fails the comparison too.
+                        near &= x.abs() <= FAR;
+                    }
+                    if let Some(floor) = process.floor {
+                        // Not for a NaN, which `max` would hide.
+                        x.iter_mut().for_each(|x| *x = if *x < floor[j] { floor[j] } else { *x });
+                    }
+                }
+                near
+            },
+        )
+    }
+
+    fn run_away(&self) -> RunAway {
+        // By chain first, as the errors of several groups are ordered.
+        let far = |&(chain, j): &(usize, usize)| {
+            let value = self.x[j * self.chains + chain];
+            value.is_nan() || value.abs() > FAR
+        };
+        let variables = self.x.len() / self.chains;
+        let places = (0..self.chains).flat_map(|chain| (0..variables).map(move |j| (chain, j)));
+        let (chain, variable) = places.into_iter().find(far).unwrap_or((0, 0));
+        let value = self.x[variable * self.chains + chain];
+        RunAway { step: self.step, chain: self.first + chain, variable, value }
+    }
+
+    /// Writes as many chains as `rows` has room for.
+    fn write(&self, rows: &mut [f64], d: usize) {
+        for (chain, row) in rows.chunks_exact_mut(d).enumerate() {
+            for (j, value) in row.iter_mut().enumerate() {
+                *value = self.x[j * self.chains + chain];
+            }
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Samples of a model's stationary law: exact for the linear model, by simulation for every model.
+
+mod dense;
+mod euler;
+mod gaussian;
+mod intervention;
+mod lyapunov;
+mod network;
+mod stability;
+#[cfg(test)]
+mod tests;
+
+pub use euler::EulerSettings;
+pub use gaussian::Gaussian;
+pub use intervention::Intervention;
+pub use stability::spectral_abscissa;
+
+use crate::model::{Drift, Model};
+use crate::named::named;
+use crate::{Error, Matrix, Result};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use std::sync::atomic::AtomicU64;
+
+/// How samples are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// [`Exact`](Method::Exact) where it applies, else [`Euler`](Method::Euler).
+    Auto,
+    /// Independent draws from the Gaussian that is the linear model's stationary law.
+    Exact,
+    /// Euler–Maruyama: for every model, with an error of the order of the step.
+    Euler,
+}
+
+named!(Method, "method", { Auto => "auto", Exact => "exact", Euler => "euler" });
+
+/// How to sample.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SampleSettings {
+    /// Exact or by simulation.
+    pub method: Method,
+    /// For the simulation.
+    pub euler: EulerSettings,
+    /// Keeps every variable at or above 0 in the data's units after every step of the simulation, as for counts and
+    /// concentrations.
+    pub nonnegative: bool,
+}
+
+impl Default for SampleSettings {
+    fn default() -> Self {
+        SampleSettings { method: Method::Auto, euler: EulerSettings::default(), nonnegative: false }
+    }
+}
+
+impl SampleSettings {
+    /// The method that [`stationary_samples`] takes for this model: never [`Method::Auto`].
+    pub fn method_for(&self, model: &Model) -> Result<Method> {
+        let linear = matches!(model.parameters.drift, Drift::Linear { .. });
+        match self.method {
+            Method::Auto if linear && !self.nonnegative => Ok(Method::Exact),
+            Method::Exact if !linear => Err(Error::invalid(
+                "the method is exact and the drift an MLP, expected a linear drift or the method euler",
+            )),
+            Method::Exact if self.nonnegative => Err(Error::invalid(
+                "the method is exact but samples shall be nonnegative, which only the method euler can do",
+            )),
+            Method::Exact => Ok(Method::Exact),
+            Method::Auto | Method::Euler => Ok(Method::Euler),
+        }
+    }
+}
+
+/// `n` samples of the model's stationary law under an intervention, one per row, in the data's units.
+///
+/// The same seed gives the same bits, whatever the number of threads.
+pub fn stationary_samples(
+    model: &Model,
+    intervention: &Intervention,
+    n: usize,
+    settings: &SampleSettings,
+    seed: u64,
+) -> Result<Matrix<f64>> {
+    watched_samples(model, intervention, n, settings, seed, &AtomicU64::new(0))
+}
+
+/// [`stationary_samples`] that counts its steps in `done`; [`EulerSettings::steps_for`] says how many there will be.
+pub(crate) fn watched_samples(
+    model: &Model,
+    intervention: &Intervention,
+    n: usize,
+    settings: &SampleSettings,
+    seed: u64,
+    done: &AtomicU64,
+) -> Result<Matrix<f64>> {
+    let parameters = &model.parameters;
+    parameters.check_shapes()?;
+    intervention.check_fits(parameters)?;
+    if n == 0 {
+        return Err(Error::invalid("found 0 samples to draw, expected at least 1"));
+    }
+    let exact = settings.method_for(model)? == Method::Exact;
+    let mut samples = match &parameters.drift {
+        Drift::Linear { weights } if exact => {
+            let (biases, a) = (intervention.biases(parameters), intervention.diffusion(parameters));
+            Gaussian::stationary(weights, &biases, &a)?.draw(n, &mut ChaCha8Rng::seed_from_u64(seed))?
+        }
+        _ => {
+            let floor = settings.nonnegative.then(|| zero_in_model_units(model));
+            euler::simulate(parameters, intervention, n, &settings.euler, floor.as_deref(), seed, done)?
+        }
+    };
+    if let Some(units) = &model.standardization {
+        units.undo(&mut samples);
+    }
+    if settings.nonnegative {
+        // Undoing the units may round a 0 to just below.
+        samples.as_mut_slice().iter_mut().for_each(|x| *x = x.max(0.0));
+    }
+    Ok(samples)
+}
+
+fn zero_in_model_units(model: &Model) -> Vec<f64> {
+    match &model.standardization {
+        Some(units) => units.mean.iter().zip(&units.scale).map(|(mean, scale)| -mean / scale).collect(),
+        None => vec![0.0; model.dim()],
+    }
+}
+
+/// Zeros for `n` samples of `d` variables, or a sentence when there is no room for them.
+fn room(n: usize, d: usize) -> Result<Matrix<f64>> {
+    let fits = |&count: &usize| Vec::<f64>::new().try_reserve_exact(count).is_ok();
+    match n.checked_mul(d).filter(fits) {
+        Some(_) => Ok(Matrix::full(n, d, 0.0)),
+        None => Err(Error::invalid(format!("{n} samples of {d} variables do not fit into memory"))),
+    }
+}
