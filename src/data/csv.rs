@@ -9,7 +9,7 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
 /// The column that says which environment a row belongs to.
-const ENV: &str = "env";
+pub(super) const ENV: &str = "env";
 
 /// A csv file whose header has been read.
 struct Table<'a> {

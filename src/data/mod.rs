@@ -15,8 +15,10 @@ mod npz;
 mod standardize;
 #[cfg(test)]
 mod tests;
+mod write;
 
 pub use standardize::Standardization;
+pub(crate) use write::Format;
 
 use crate::{Error, Matrix, Result};
 use std::collections::HashSet;

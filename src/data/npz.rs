@@ -11,7 +11,7 @@ use zip::ZipArchive;
 type Archive = ZipArchive<BufReader<File>>;
 
 /// Longer names are no names; the limit keeps a hostile type string from asking for memory.
-const MAX_NAME_BYTES: u64 = 16 * 1024;
+pub(super) const MAX_NAME_BYTES: u64 = 16 * 1024;
 
 pub(super) fn read(path: &Path, file: File) -> Result<Raw> {
     let mut archive = ZipArchive::new(BufReader::new(file)).map_err(|error| {

@@ -1,5 +1,6 @@
 mod csv;
 mod npz;
+mod write;
 
 use super::*;
 

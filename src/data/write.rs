@@ -1,0 +1,176 @@
+//! Writes the files that [`Dataset::read`] reads; the same data gives the same bytes.
+
+use super::{Dataset, check_names, csv::ENV, npz};
+use crate::output::write_atomically;
+use crate::{Error, Result};
+use std::io::{self, Seek, Write};
+use std::path::{Path, PathBuf};
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, DateTime, ZipWriter};
+
+/// The length of an .npy header is a multiple of this.
+const HEADER_GRAIN: usize = 64;
+
+/// The forms of data files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    Npz,
+    Csv,
+}
+
+impl Format {
+    /// The form of a file to be written, if data with these names can be written there: to be asked before the work
+    /// whose result it is for.
+    pub(crate) fn of(path: &Path, names: &[String]) -> Result<Format> {
+        let format = match path.extension().map(|e| e.to_string_lossy().to_ascii_lowercase()).as_deref() {
+            Some("npz") => Format::Npz,
+            Some("csv") => Format::Csv,
+            Some(other) => {
+                return Err(Error::file(path, format!("has the extension .{other}, expected .npz or .csv")));
+            }
+            None => return Err(Error::file(path, "has no extension, expected .npz or .csv")),
+        };
+        check_names(names, names.len()).map_err(|problem| Error::file(path, problem))?;
+        let refused = |name: &&String| match format {
+            Format::Csv => *name == ENV || name.trim() != *name,
+            Format::Npz => 4 * name.chars().count() as u64 > npz::MAX_NAME_BYTES || name.ends_with('\0'),
+        };
+        if let Some(name) = names.iter().find(refused) {
+            let other = if format == Format::Csv { ".npz" } else { ".csv" };
+            let problem =
+                format!("cannot hold a variable with the name `{name:.40}`, expected a {other} file for it");
+            return Err(Error::file(path, problem));
+        }
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+            return Err(Error::file(
+                path,
+                format!("is in {}, expected a folder that exists", folder.display()),
+            ));
+        }
+        Ok(format)
+    }
+}
+
+impl Dataset {
+    /// Writes an `.npz` or `.csv` file, by the extension of `path`.
+    ///
+    /// The csv form of data with several environments, or with targets, needs a second file: it is written to
+    /// [`targets_beside`](Self::targets_beside) the first.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let environments = self.environments() > 1 || self.targets.as_slice().contains(&true);
+        match Format::of(path, &self.names)? {
+            Format::Npz => write_atomically(path, |writer| self.write_npz(writer, environments)),
+            Format::Csv => {
+                if environments {
+                    write_atomically(&Self::targets_beside(path), |writer| self.write_targets_csv(writer))?;
+                }
+                write_atomically(path, |writer| self.write_csv(writer, environments))
+            }
+        }
+    }
+
+    /// Where [`write`](Self::write) puts the targets of csv data: `data.targets.csv` for `data.csv`.
+    pub fn targets_beside(path: &Path) -> PathBuf {
+        path.with_extension("targets.csv")
+    }
+
+    /// The environment of each row.
+    fn env(&self) -> impl Iterator<Item = usize> {
+        (0..self.environments()).flat_map(|e| std::iter::repeat_n(e, self.rows(e).len()))
+    }
+
+    fn write_npz(&self, writer: &mut (impl Write + Seek), environments: bool) -> io::Result<()> {
+        let (rows, d) = (self.samples.rows(), self.dim());
+        let mut zip = ZipWriter::new(writer);
+        array(&mut zip, "x", "<f8", &[rows, d], 8)?;
+        for value in self.samples.as_slice() {
+            zip.write_all(&value.to_le_bytes())?;
+        }
+        if environments {
+            array(&mut zip, "env", "<i8", &[rows], 8)?;
+            for e in self.env() {
+                zip.write_all(&(e as i64).to_le_bytes())?;
+            }
+            array(&mut zip, "targets", "|b1", &[self.environments(), d], 1)?;
+            let flags: Vec<u8> = self.targets.as_slice().iter().map(|flag| u8::from(*flag)).collect();
+            zip.write_all(&flags)?;
+        }
+        let longest = self.names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+        array(&mut zip, "names", &format!("<U{longest}"), &[d], 4 * longest)?;
+        for name in &self.names {
+            let letters = name.chars().chain(std::iter::repeat('\0')).take(longest);
+            for letter in letters {
+                zip.write_all(&u32::from(letter).to_le_bytes())?;
+            }
+        }
+        zip.finish()?;
+        Ok(())
+    }
+
+    fn write_csv(&self, writer: &mut impl Write, environments: bool) -> io::Result<()> {
+        header(writer, &self.names, environments)?;
+        for (i, e) in self.env().enumerate() {
+            for (j, value) in self.samples.row(i).iter().enumerate() {
+                // The shortest text that reads back as the same number.
+                write!(writer, "{}{value:?}", if j > 0 { "," } else { "" })?;
+            }
+            if environments {
+                write!(writer, ",{e}")?;
+            }
+            writeln!(writer)?;
+        }
+        Ok(())
+    }
+
+    fn write_targets_csv(&self, writer: &mut impl Write) -> io::Result<()> {
+        header(writer, &self.names, true)?;
+        for e in 0..self.environments() {
+            for flag in self.targets.row(e) {
+                write!(writer, "{},", u8::from(*flag))?;
+            }
+            writeln!(writer, "{e}")?;
+        }
+        Ok(())
+    }
+}
+
+/// The first line: names, quoted where need be, and last the environment.
+fn header(writer: &mut impl Write, names: &[String], environments: bool) -> io::Result<()> {
+    let mut line = ::csv::Writer::from_writer(writer);
+    line.write_record(names.iter().map(String::as_str).chain(environments.then_some(ENV)))?;
+    line.flush()
+}
+
+/// Begins array `name` with entries of `item` bytes.
+fn array<W: Write + Seek>(
+    zip: &mut ZipWriter<W>,
+    name: &str,
+    descr: &str,
+    shape: &[usize],
+    item: usize,
+) -> io::Result<()> {
+    let bytes = shape.iter().fold(item as u64, |product, n| product.saturating_mul(*n as u64));
+    let options = SimpleFileOptions::default()
+        .compression_method(CompressionMethod::Stored)
+        // Every archive is of the same day: only so are its bytes those of the data.
+        .last_modified_time(DateTime::default())
+        .large_file(bytes > u64::from(u32::MAX) - (1 << 16));
+    zip.start_file(format!("{name}.npy"), options)?;
+    let lengths: Vec<_> = shape.iter().map(|n| format!("{n},")).collect();
+    let mut text = format!(
+        "{{'descr': '{descr}', 'fortran_order': False, 'shape': ({}), }}",
+        // As Python writes a tuple: (3,) but (3, 4).
+        if shape.len() == 1 {
+            lengths[0].clone()
+        } else {
+            lengths.join(" ").trim_end_matches(',').to_owned()
+        }
+    );
+    let start = b"\x93NUMPY\x01\x00";
+    let length = (start.len() + 2 + text.len() + 1).next_multiple_of(HEADER_GRAIN) - start.len() - 2;
+    text = format!("{text:<width$}\n", width = length - 1);
+    zip.write_all(start)?;
+    zip.write_all(&(length as u16).to_le_bytes())?;
+    zip.write_all(text.as_bytes())
+}
