@@ -7,6 +7,7 @@ mod graph;
 mod loss;
 mod progress;
 mod quiet;
+mod sample;
 mod validate;
 
 use crate::{Error, Result};
@@ -21,6 +22,7 @@ use std::process::ExitCode;
   skds loss data.npz --params model.safetensors
   skds loss data.csv --targets targets.csv --params model.safetensors --estimator u --json
   skds graph model.safetensors --top 10 --heatmap effects.svg
+  skds sample model.safetensors -n 1000 -o samples.npz
   skds devices
   skds validate --quick --device gpu
 
@@ -35,6 +37,7 @@ enum Command {
     Fit(Box<fit::Args>),
     Loss(loss::Args),
     Graph(graph::Args),
+    Sample(sample::Args),
     Devices(devices::Args),
     Validate(validate::Args),
 }
@@ -49,6 +52,7 @@ pub fn main() -> ExitCode {
         Command::Fit(args) => fit::run(&args),
         Command::Loss(args) => loss::run(&args),
         Command::Graph(args) => graph::run(&args),
+        Command::Sample(args) => sample::run(&args),
         Command::Devices(args) => devices::run(&args),
         Command::Validate(args) => validate::run(&args),
     };

@@ -40,14 +40,19 @@ pub struct EulerSettings {
 }
 
 impl Default for EulerSettings {
-    /// dt 0.01, 3000 steps of burn-in, a sample every 500 steps.
+    /// dt 0.01, 3000 steps of burn-in, a sample every 200 steps.
+    ///
+    /// For a variable that forgets at rate 1, as in a model of standardized data, that is thirty times its memory and
+    /// then twice: samples of one chain that follow each other have a correlation of e⁻² = 0.14. Up to 1024
+    /// samples are independent, since each has a chain of its own.
     fn default() -> Self {
-        EulerSettings { dt: 0.01, burn_in: 3000, thin: 500, chains: None }
+        EulerSettings { dt: 0.01, burn_in: 3000, thin: 200, chains: None }
     }
 }
 
 impl EulerSettings {
-    fn check(&self) -> Result<()> {
+    /// Checks every setting by itself.
+    pub(crate) fn check(&self) -> Result<()> {
         if !(self.dt > 0.0 && self.dt.is_finite()) {
             return Err(Error::invalid(format!("dt is {}, expected a finite number above 0", self.dt)));
         }

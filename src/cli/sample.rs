@@ -1,0 +1,209 @@
+//! `skds sample`: draws from the stationary law of a model, as it is or under an intervention.
+
+use super::{print, progress::Watch};
+use crate::data::{Dataset, Format};
+use crate::model::Model;
+use crate::sample::{EulerSettings, Intervention, Method, SampleSettings, watched_samples};
+use crate::{Error, Matrix, Result};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Instant;
+
+/// Variables that the table shows; the report as JSON has all of them.
+const TABLE_ROWS: usize = 40;
+
+/// Draw samples from the stationary law of a model.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  # Mean and standard deviation of every variable, from 1000 samples
+  skds sample model.safetensors
+
+  # A file that 'skds loss' reads
+  skds sample model.safetensors -n 5000 -o samples.npz --seed 1
+
+  # Under the fitted intervention of training environment 2
+  skds sample model.safetensors --env 2 -o samples.csv
+
+  # What if something pushed gene1 up and doubled the noise of gene2?
+  skds sample model.safetensors --shift gene1=1.5 --scale gene2=2
+
+  # By simulation with a shorter step, as gene expression: never below 0
+  skds sample model.safetensors --method euler --dt 0.002 --nonnegative")]
+pub(super) struct Args {
+    /// The model: a safetensors file
+    model: PathBuf,
+    /// How many samples, at least 2
+    #[arg(short, long = "samples", value_name = "N", default_value_t = 1000)]
+    n: usize,
+    /// Write the samples to this .npz or .csv file
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Under the fitted intervention of this training environment, counted from 0
+    #[arg(long, value_name = "K")]
+    env: Option<usize>,
+    /// Add V to the drift of variable NAME, on top of --env. In the model's units: a model of standardized data
+    /// measures the variable in its standard deviations, and every drift is per unit of time. Repeatable
+    #[arg(long, value_name = "NAME=V")]
+    shift: Vec<String>,
+    /// Multiply the noise of variable NAME by V, on top of --env. Repeatable
+    #[arg(long, value_name = "NAME=V")]
+    scale: Vec<String>,
+    /// exact: independent draws from the linear model's Gaussian law. euler: simulation, for every model.
+    /// auto: exact where it applies
+    #[arg(long, default_value = "auto")]
+    method: Method,
+    /// Simulation: the length of a step in time
+    #[arg(long, default_value_t = EulerSettings::default().dt, allow_hyphen_values = true)]
+    dt: f64,
+    /// Simulation: steps of every chain before its first sample
+    #[arg(long, value_name = "STEPS", default_value_t = EulerSettings::default().burn_in)]
+    burn_in: usize,
+    /// Simulation: steps between two samples of a chain. Fewer are faster, and the samples of a chain more alike
+    #[arg(long, value_name = "STEPS", default_value_t = EulerSettings::default().thin)]
+    thin: usize,
+    /// Simulation: chains side by side [default: one per sample, at most 1024]
+    #[arg(long, value_name = "N")]
+    chains: Option<usize>,
+    /// Simulation: hold every variable at or above 0, in the units of the data, after every step
+    #[arg(long)]
+    nonnegative: bool,
+    /// Seed of every random choice
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is printed.
+#[derive(Serialize)]
+struct Report {
+    n: usize,
+    method: &'static str,
+    seed: u64,
+    variables: Vec<Variable>,
+    seconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output: Option<PathBuf>,
+}
+
+/// One variable's samples in two numbers.
+#[derive(Serialize)]
+struct Variable {
+    name: String,
+    mean: f64,
+    sd: f64,
+}
+
+pub(super) fn run(args: &Args) -> Result<()> {
+    let model = Model::read(&args.model)?;
+    if args.n < 2 {
+        return Err(Error::invalid(format!("found -n {}, expected at least 2 samples", args.n)));
+    }
+    if let Some(path) = &args.output {
+        Format::of(path, &model.names)?;
+    }
+    let intervention = intervention(args, &model)?;
+    let euler = EulerSettings { dt: args.dt, burn_in: args.burn_in, thin: args.thin, chains: args.chains };
+    euler.check()?;
+    let settings = SampleSettings { method: args.method, euler, nonnegative: args.nonnegative };
+    let method = settings.method_for(&model)?;
+    let start = Instant::now();
+    let done = Arc::new(AtomicU64::new(0));
+    let watch = (method == Method::Euler).then(|| Watch::new("steps", done.clone(), euler.steps_for(args.n)));
+    let samples = watched_samples(&model, &intervention, args.n, &settings, args.seed, &done)?;
+    drop(watch);
+    let seconds = start.elapsed().as_secs_f64();
+    let report = Report {
+        n: args.n,
+        method: method.name(),
+        seed: args.seed,
+        variables: summary(&samples, &model.names),
+        seconds,
+        output: args.output.clone(),
+    };
+    if let Some(path) = &args.output {
+        Dataset::from_environments(vec![samples])?.with_names(model.names)?.write(path)?;
+    }
+    if args.json {
+        print(&serde_json::to_string(&report).expect("a report of plain values serialises"))
+    } else {
+        print(&report.to_text(args.output.as_deref()))
+    }
+}
+
+fn intervention(args: &Args, model: &Model) -> Result<Intervention> {
+    let mut intervention = match args.env {
+        Some(e) => Intervention::of_environment(model, e)?,
+        None => Intervention::none(model.dim()),
+    };
+    for (variable, by) in assignments("--shift", &args.shift, model)? {
+        intervention.add_shift(variable, by)?;
+    }
+    for (variable, factor) in assignments("--scale", &args.scale, model)? {
+        intervention.multiply_noise(variable, factor)?;
+    }
+    Ok(intervention)
+}
+
+/// The variables and numbers of every NAME=V; a variable may be named once.
+fn assignments(option: &str, texts: &[String], model: &Model) -> Result<Vec<(usize, f64)>> {
+    let mut all: Vec<(usize, f64)> = Vec::new();
+    for text in texts {
+        // Names may contain '=', numbers do not.
+        let parsed = text.rsplit_once('=').and_then(|(name, value)| Some((name, value.trim().parse().ok()?)));
+        let Some((name, value)) = parsed else {
+            return Err(Error::invalid(format!(
+                "found {option} {text}, expected NAME=V with the name of a variable and a number"
+            )));
+        };
+        let variable = model.variable(name)?;
+        if all.iter().any(|(known, _)| *known == variable) {
+            return Err(Error::invalid(format!("found {option} for '{name}' twice, expected it once")));
+        }
+        all.push((variable, value));
+    }
+    Ok(all)
+}
+
+fn summary(samples: &Matrix<f64>, names: &[String]) -> Vec<Variable> {
+    let (n, d) = (samples.rows() as f64, samples.cols());
+    // Row by row, as they lie in memory.
+    let column_means = |term: &dyn Fn(usize, f64) -> f64, count: f64| {
+        let mut sums = vec![0.0; d];
+        for row in samples.as_slice().chunks_exact(d) {
+            sums.iter_mut().zip(row).enumerate().for_each(|(j, (sum, x))| *sum += term(j, *x));
+        }
+        sums.iter_mut().for_each(|sum| *sum /= count);
+        sums
+    };
+    let means = column_means(&|_, x| x, n);
+    let variances = column_means(&|j, x| (x - means[j]) * (x - means[j]), n - 1.0);
+    let variables = names.iter().zip(means.iter().zip(&variances));
+    variables
+        .map(|(name, (mean, variance))| Variable { name: name.clone(), mean: *mean, sd: variance.sqrt() })
+        .collect()
+}
+
+impl Report {
+    fn to_text(&self, output: Option<&Path>) -> String {
+        let Report { n, method, seconds, variables, .. } = self;
+        let first = format!("{n} samples of {} variables, method {method}, {seconds:.3} s", variables.len());
+        if let Some(path) = output {
+            return format!("{first}, written to {}", path.display());
+        }
+        let shown = variables.iter().take(TABLE_ROWS);
+        let width = shown.clone().map(|v| v.name.chars().count()).max().unwrap_or(0).max("variable".len());
+        let mut lines =
+            vec![first, String::new(), format!("{:<width$}  {:>12}  {:>12}", "variable", "mean", "sd")];
+        lines.extend(
+            shown.map(|Variable { name, mean, sd }| format!("{name:<width$}  {mean:>12.6}  {sd:>12.6}")),
+        );
+        if variables.len() > TABLE_ROWS {
+            lines.push(format!("… and {} more, all with --json", variables.len() - TABLE_ROWS));
+        }
+        lines.join("\n")
+    }
+}
