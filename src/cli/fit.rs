@@ -6,7 +6,7 @@ use crate::data::Dataset;
 use crate::engine::State;
 use crate::fit::{
     Checkpoint, EnvironmentsPerStep, ModelKind, Outcome, PenaltyChoice, Problem, Record, Rhythm, Settings,
-    TargetChoice, Watcher,
+    Stability, TargetChoice, Watcher,
 };
 use crate::kernel::{Bandwidth, KernelKind};
 use crate::model::Activation;
@@ -101,6 +101,10 @@ pub(super) struct Args {
     /// with one row per environment
     #[arg(long, value_name = "FILE|unknown")]
     targets: Option<PathBuf>,
+    /// Hand over an unstable model as it is. By default its effects between variables are multiplied by the largest
+    /// factor that makes it stable, and what that costs in loss is reported
+    #[arg(long)]
+    no_stabilize: bool,
     /// Seed of every random choice [default: 0]
     #[arg(long)]
     seed: Option<u64>,
@@ -129,6 +133,8 @@ struct Report<'a> {
     device: String,
     seconds: f64,
     steps_per_second: f64,
+    #[serde(flatten)]
+    stability: Option<Stability>,
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
@@ -162,8 +168,9 @@ pub(super) fn run(args: &Args) -> Result<()> {
     })?;
     let seconds = start.elapsed().as_secs_f64();
     let taken = outcome.state.steps - from.as_ref().map_or(0, |from| from.state.steps);
+    let mut stability = None;
     if outcome.complete {
-        args.write_results(&problem, &outcome)?;
+        stability = Some(args.write_results(&problem, &outcome)?);
         // The model holds what the checkpoint held; a missing one is no harm.
         let _ = std::fs::remove_file(&path);
     }
@@ -175,9 +182,10 @@ pub(super) fn run(args: &Args) -> Result<()> {
         loss: last.map_or(f64::NAN, |record| record.loss),
         penalty: last.map_or(f64::NAN, |record| record.penalty),
         bandwidth: problem.spec.loss.kernel.bandwidth(),
-        device: gpu.as_ref().map_or_else(|| "cpu".into(), |gpu| crate::engine::Engine::<f32>::device(gpu)),
+        device: gpu.as_ref().map_or_else(|| "cpu".into(), crate::engine::Engine::<f32>::device),
         seconds,
         steps_per_second: f64::from(taken) / seconds.max(1e-9),
+        stability,
     };
     if args.json {
         print(&serde_json::to_string(&report).expect("a report of plain values serialises"))
@@ -206,6 +214,7 @@ impl Args {
         take!(envs_per_step, learning_rate, seed);
         settings.learn_scale |= self.learn_scale;
         settings.standardize |= self.standardize;
+        settings.stabilize &= !self.no_stabilize;
         if self.targets.as_deref() == Some(Path::new(TargetChoice::Unknown.name())) {
             settings.targets = TargetChoice::Unknown;
         }
@@ -243,7 +252,7 @@ impl Args {
         Ok(checkpoint)
     }
 
-    fn write_results(&self, problem: &Problem, outcome: &Outcome) -> Result<()> {
+    fn write_results(&self, problem: &Problem, outcome: &Outcome) -> Result<Stability> {
         output::write_atomically(&self.output.with_extension("log.jsonl"), |writer| {
             for record in &outcome.log {
                 serde_json::to_writer(&mut *writer, record)?;
@@ -272,7 +281,9 @@ impl Args {
             horizontals: vec![],
         };
         plot::write_svg(&self.output.with_extension("loss.svg"), "Loss while fitting", &[panel])?;
-        problem.model(&outcome.state).write(&self.output)
+        let (model, stability) = problem.model(&outcome.state)?;
+        model.write(&self.output)?;
+        Ok(stability)
     }
 }
 
@@ -371,6 +382,21 @@ impl Watcher for Watch<'_> {
     }
 }
 
+fn stability_sentence(stability: &Stability) -> String {
+    let abscissa =
+        stability.spectral_abscissa.map_or(String::new(), |a| format!(", spectral abscissa {a:.4}"));
+    match (stability.stable, stability.factor, stability.loss_before.zip(stability.loss_after)) {
+        (_, Some(factor), Some((before, after))) => format!(
+            "{} as fitted{abscissa}: effects between variables multiplied by {factor:.4}, which changes the loss on all data from {before:.4e} to {after:.4e}; a larger --lambda may fit a stable model by itself",
+            if stability.stable { "barely stable" } else { "UNSTABLE" }
+        ),
+        (false, ..) => format!(
+            "UNSTABLE{abscissa}: the model has no stationary law; try a larger --lambda, or leave out --no-stabilize for a linear model"
+        ),
+        (true, ..) => format!("stable{abscissa}"),
+    }
+}
+
 impl Report<'_> {
     fn to_text(&self, problem: &Problem, checkpoint: &Path) -> String {
         let settings = &problem.settings;
@@ -388,6 +414,9 @@ impl Report<'_> {
             ),
             format!("  loss {:.6e} on the last batch, penalty {:.6e}", self.loss, self.penalty),
         ];
+        if let Some(stability) = &self.stability {
+            lines.push(format!("  {}", stability_sentence(stability)));
+        }
         lines.push(match self.complete {
             true => format!("  written to {}", self.model.display()),
             false => format!("  stopped early; {} goes on with --resume", checkpoint.display()),

@@ -6,10 +6,12 @@
 
 mod checkpoint;
 mod settings;
+mod stabilize;
 mod start;
 
 pub use checkpoint::{Checkpoint, Record};
 pub use settings::{EnvironmentsPerStep, ModelKind, PenaltyChoice, Settings, TargetChoice};
+pub use stabilize::{MARGIN, Stability};
 
 use crate::data::{Dataset, Standardization};
 use crate::engine::cpu::CpuTraining;
@@ -171,15 +173,18 @@ impl Problem {
         Ok(Outcome { state, log, complete })
     }
 
-    /// The model that a state stands for.
-    pub fn model(&self, state: &State) -> Model {
+    /// The model that a state stands for, made stable if the settings ask for it; and what was found of it.
+    pub fn model(&self, state: &State) -> Result<(Model, Stability)> {
         let settings = serde_json::to_value(&self.settings).expect("settings serialise");
-        Model {
+        let mut model = Model {
             names: self.data.names().to_vec(),
             targets: Some(self.targets.clone()),
             standardization: self.standardization.clone(),
             settings: settings.as_object().expect("settings are an object").clone().into_iter().collect(),
             ..Model::new(state.parameters.cast())
-        }
+        };
+        let stability =
+            stabilize::stabilize(&mut model, &self.data, &self.spec.loss, self.settings.stabilize)?;
+        Ok((model, stability))
     }
 }

@@ -1,0 +1,152 @@
+//! Is the fitted model stable, and if not, which stable one is near?
+//!
+//! A linear drift has a stationary law only if all eigenvalues of W have negative real parts. An unstable W is replaced
+//! by a projection along the line to −I, which is always stable: its effects between variables are multiplied by the
+//! largest factor below 1 that leaves the largest real part at or below −[`MARGIN`]. An MLP with a bounded activation
+//! always has one, because −x outweighs everything far out; with relu it is simulated.
+
+use crate::data::Dataset;
+use crate::engine::cpu::CpuEngine;
+use crate::engine::{Engine, LossSpec};
+use crate::model::{Activation, Drift, Model, Parameters};
+use crate::sample::{Intervention, Method, SampleSettings, spectral_abscissa, stationary_samples};
+use crate::{Error, Matrix, Result};
+use serde::Serialize;
+
+/// How far below 0 the largest real part shall be: closer, and the law is so wide that samples say little.
+pub const MARGIN: f64 = 0.05;
+
+/// What was found of a model, and what was done to it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Stability {
+    /// The largest real part of an eigenvalue of W (linear drift).
+    pub spectral_abscissa: Option<f64>,
+    /// Whether the model has a stationary law as it was fitted.
+    pub stable: bool,
+    /// What the effects were multiplied by to get one.
+    pub factor: Option<f64>,
+    /// The loss on all data before that and after it.
+    pub loss_before: Option<f64>,
+    /// The loss on all data after it.
+    pub loss_after: Option<f64>,
+}
+
+/// Looks at the model; with `repair`, replaces an unstable linear drift by a stable one.
+pub fn stabilize(model: &mut Model, data: &Dataset, spec: &LossSpec, repair: bool) -> Result<Stability> {
+    let unharmed = |abscissa: Option<f64>, stable: bool| Stability {
+        spectral_abscissa: abscissa,
+        stable,
+        factor: None,
+        loss_before: None,
+        loss_after: None,
+    };
+    let weights = match &model.parameters.drift {
+        Drift::Linear { weights } => weights.clone(),
+        Drift::Mlp { activation: Activation::Relu, .. } => {
+            return Ok(unharmed(None, survives_simulation(model)?));
+        }
+        Drift::Mlp { .. } => return Ok(unharmed(None, true)),
+    };
+    let abscissa = spectral_abscissa(&weights)?;
+    if abscissa <= -MARGIN || !repair {
+        return Ok(unharmed(Some(abscissa), abscissa < 0.0));
+    }
+    let factor = largest_factor(&weights)?;
+    let before = loss(&model.parameters, data, spec)?;
+    model.parameters.drift = Drift::Linear { weights: scaled(&weights, factor) };
+    let after = loss(&model.parameters, data, spec)?;
+    Ok(Stability {
+        factor: Some(factor),
+        loss_before: Some(before),
+        loss_after: Some(after),
+        ..unharmed(Some(abscissa), abscissa < 0.0)
+    })
+}
+
+/// W with its effects between variables multiplied by `factor`.
+fn scaled(weights: &Matrix<f64>, factor: f64) -> Matrix<f64> {
+    Matrix::from_fn(weights.rows(), weights.cols(), |i, j| {
+        weights[(i, j)] * if i == j { 1.0 } else { factor }
+    })
+}
+
+/// The largest factor that makes W stable with its margin, to three digits, by bisection: 0 always does, if the
+/// diagonal is below −[`MARGIN`].
+fn largest_factor(weights: &Matrix<f64>) -> Result<f64> {
+    if let Some(j) = (0..weights.rows()).find(|&j| weights[(j, j)] > -MARGIN) {
+        return Err(Error::invalid(format!(
+            "variable {j} has the effect {} on itself, expected one below −{MARGIN} to find a stable model near",
+            weights[(j, j)]
+        )));
+    }
+    let (mut low, mut high) = (0.0, 1.0);
+    for _ in 0..12 {
+        let middle = 0.5 * (low + high);
+        match spectral_abscissa(&scaled(weights, middle))? <= -MARGIN {
+            true => low = middle,
+            false => high = middle,
+        }
+    }
+    Ok(low)
+}
+
+fn loss(parameters: &Parameters<f64>, data: &Dataset, spec: &LossSpec) -> Result<f64> {
+    CpuEngine.load(data, spec)?.evaluate(parameters, None)
+}
+
+/// A few hundred chains for a while: do they stay finite?
+fn survives_simulation(model: &Model) -> Result<bool> {
+    let settings = SampleSettings { method: Method::Euler, ..SampleSettings::default() };
+    match stationary_samples(model, &Intervention::none(model.dim()), 256, &settings, 0) {
+        Ok(_) => Ok(true),
+        Err(Error::NonFinite(_)) => Ok(false),
+        Err(other) => Err(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::Kernel;
+    use crate::model::Noise;
+    use crate::objective::{Estimator, Objective};
+
+    fn model(effect: f64) -> Model {
+        let weights = Matrix::from_rows(2, 2, vec![-1.0, effect, effect, -1.0]);
+        Model::new(Parameters {
+            drift: Drift::Linear { weights },
+            biases: vec![0.0; 2],
+            noise: Noise::Diagonal { log_noise: vec![0.0; 2] },
+            shift: None,
+            log_scale: None,
+        })
+    }
+
+    fn run(model: &mut Model, repair: bool) -> Stability {
+        let samples = Matrix::from_fn(40, 2, |i, j| (0.7 * i as f64 + j as f64).sin());
+        let data = Dataset::from_environments(vec![samples]).unwrap();
+        let spec = LossSpec {
+            objective: Objective::Skds,
+            kernel: Kernel::Rbf { bandwidth: 1.0 },
+            estimator: Estimator::Linear,
+        };
+        stabilize(model, &data, &spec, repair).unwrap()
+    }
+
+    #[test]
+    fn an_unstable_model_comes_back_at_the_margin_and_a_stable_one_as_it_was() {
+        // Eigenvalues −1 ± effect.
+        let mut unstable = model(1.6);
+        let found = run(&mut unstable, true);
+        assert!((found.spectral_abscissa.unwrap() - 0.6).abs() < 1e-9 && !found.stable);
+        assert!((found.factor.unwrap() * 1.6 - 0.95).abs() < 1e-3, "{found:?}");
+        assert!(found.loss_before.is_some() && found.loss_before != found.loss_after);
+        assert!(run(&mut unstable, true).stable);
+        let mut stable = model(0.5);
+        assert_eq!(run(&mut stable, true).factor, None);
+        assert_eq!(stable, model(0.5));
+        let mut kept = model(1.6);
+        assert!(!run(&mut kept, false).stable);
+        assert_eq!(kept, model(1.6));
+    }
+}
