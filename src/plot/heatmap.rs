@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn names_have_room_at_every_size() {
-        for n in 1..1000 {
+        for n in (1..260).chain([400, 401, 999]) {
             let heatmap = heatmap(n);
             let distance = heatmap.side * heatmap.stride() as f64;
             assert!(distance >= 1.1 * heatmap.letters(), "{n}: {distance}");
