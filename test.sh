@@ -33,7 +33,8 @@ step cargo fmt --check
 step cargo clippy --release --locked --all-targets -- -D warnings
 step cargo test --release --locked --all-targets --no-fail-fast
 step cargo test --release --locked --doc
-step cargo doc --release --locked --no-deps
+# With the examples, documentation is built with the dependencies that the lints have checked already.
+step cargo doc --release --locked --no-deps --lib --examples
 
 # What every composed shader costs on AMD's RDNA2: no spilled registers, no scratch memory, enough subgroups.
 cost=(--manifest-path tools/shader-cost/Cargo.toml --target-dir target/shader-cost --locked)

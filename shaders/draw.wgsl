@@ -3,7 +3,8 @@
 // A workgroup takes a block of 64 rows with 4 threads each.
 #use grid
 
-const ROUNDS: u32 = 6u;
+const ROUNDS: u32 = 8u;
+const LEAST_BITS: u32 = 3u;
 
 fn mix_bits(value: u32) -> u32 {
     var h = value;
@@ -22,7 +23,7 @@ fn key_of(step: u32, purpose: u32) -> u32 {
 
 fn permuted(key: u32, at: u32, n: u32) -> u32 {
     if (n <= 1u) { return 0u; }
-    let bits = (32u - countLeadingZeros(n - 1u) + 1u) / 2u;
+    let bits = max((32u - countLeadingZeros(n - 1u) + 1u) / 2u, LEAST_BITS);
     let mask = (1u << bits) - 1u;
     var value = at;
     loop {

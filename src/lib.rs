@@ -48,6 +48,7 @@ pub mod cli;
 pub mod data;
 pub mod engine;
 mod error;
+pub mod evaluate;
 pub mod fit;
 pub mod graph;
 pub mod kernel;

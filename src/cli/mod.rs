@@ -2,6 +2,7 @@
 
 mod device;
 mod devices;
+mod evaluate;
 mod fit;
 mod graph;
 mod loss;
@@ -23,6 +24,7 @@ use std::process::ExitCode;
   skds loss data.csv --targets targets.csv --params model.safetensors --estimator u --json
   skds graph model.safetensors --top 10 --heatmap effects.svg
   skds sample model.safetensors -n 1000 -o samples.npz
+  skds evaluate model.safetensors test.npz
   skds devices
   skds validate --quick --device gpu
 
@@ -38,6 +40,7 @@ enum Command {
     Loss(loss::Args),
     Graph(graph::Args),
     Sample(sample::Args),
+    Evaluate(evaluate::Args),
     Devices(devices::Args),
     Validate(validate::Args),
 }
@@ -53,6 +56,7 @@ pub fn main() -> ExitCode {
         Command::Loss(args) => loss::run(&args),
         Command::Graph(args) => graph::run(&args),
         Command::Sample(args) => sample::run(&args),
+        Command::Evaluate(args) => evaluate::run(&args),
         Command::Devices(args) => devices::run(&args),
         Command::Validate(args) => validate::run(&args),
     };

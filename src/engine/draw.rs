@@ -2,8 +2,10 @@
 //! shader can do too (`shaders/draw.wgsl`), so that every device draws the same batches and a resumed fit goes on with
 //! the batches that an uninterrupted one would have seen.
 
-/// Rounds of the Feistel network: enough to leave no pattern that a batch could show.
-const ROUNDS: u32 = 6;
+/// Rounds of the Feistel network, and the fewest bits of its halves: enough to leave no pattern among the pairs of a
+/// batch, for a handful of rows too.
+const ROUNDS: u32 = 8;
+const LEAST_BITS: u32 = 3;
 
 /// Scrambles a number (an invertible mix of shifts and products).
 pub(crate) fn mix(value: u32) -> u32 {
@@ -22,13 +24,13 @@ pub(crate) fn key(seed: u64, step: u32, purpose: u32) -> u32 {
     mix(mix(high ^ step).wrapping_add(purpose.wrapping_mul(0x85eb_ca6b)))
 }
 
-/// Where a permutation of 0 … n − 1, chosen by `key`, sends `at`: a Feistel network on the next even number of bits,
-/// walked until it falls below n.
+/// Where a permutation of 0 … n − 1, chosen by `key`, sends `at`: a Feistel network on an even number of bits, walked
+/// until it falls below n.
 pub(crate) fn permuted(key: u32, at: u32, n: u32) -> u32 {
     if n <= 1 {
         return 0;
     }
-    let bits = (32 - (n - 1).leading_zeros()).div_ceil(2);
+    let bits = (32 - (n - 1).leading_zeros()).div_ceil(2).max(LEAST_BITS);
     let mask = (1u32 << bits) - 1;
     let mut value = at;
     loop {

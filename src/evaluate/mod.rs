@@ -1,0 +1,154 @@
+//! How well a model predicts interventions that it has not seen: the paper's protocol.
+//!
+//! Of each test environment the model is told which variables are intervened on and their means. [`match_means`] finds
+//! the shifts of the drift that reproduce those means; as many samples as the environment has are drawn from the
+//! stationary law under these shifts and compared with the environment's.
+
+mod matching;
+
+pub use matching::match_means;
+
+use crate::data::Dataset;
+use crate::metric::{mean_squared_error, sinkhorn_divergence, wasserstein2};
+use crate::model::Model;
+use crate::sample::{SampleSettings, stationary_samples};
+use crate::{Error, Matrix, Result};
+use serde::Serialize;
+
+/// Above this standard deviation of a variable, in the model's units, a prediction counts as unstable.
+const LARGEST_DEVIATION: f64 = 100.0;
+
+/// How a test environment was predicted.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Prediction {
+    /// The environment's number in the test data.
+    pub environment: usize,
+    /// The variables intervened on, by name.
+    pub targets: Vec<String>,
+    /// The shifts of their drift that reproduce their means, in the model's units.
+    pub shifts: Vec<f64>,
+    /// The distances; none if the prediction is unstable.
+    #[serde(flatten)]
+    pub scores: Option<Scores>,
+    /// Why there are no distances.
+    pub unstable: Option<String>,
+}
+
+/// Distances between predicted and true samples, in the units of the model: standardised if it is.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Scores {
+    /// Mean over variables of the squared difference of means.
+    pub mse: f64,
+    /// The squared 2-Wasserstein distance.
+    pub w2: f64,
+    /// The Sinkhorn divergence.
+    pub sinkhorn: f64,
+}
+
+/// Checks that the test data suits the model: the same variables, and targets in every environment.
+pub fn check_test_data(model: &Model, test: &Dataset) -> Result<()> {
+    if test.names() != model.names {
+        let differs = model.names.iter().zip(test.names()).position(|(a, b)| a != b);
+        return Err(Error::invalid(match differs {
+            _ if test.dim() != model.dim() => {
+                format!("the test data has {} variables, expected {} like the model", test.dim(), model.dim())
+            }
+            Some(j) => format!(
+                "variable {j} of the test data is '{}', expected '{}' like the model",
+                test.names()[j],
+                model.names[j]
+            ),
+            None => "the test data has other variables than the model".into(),
+        }));
+    }
+    match (0..test.environments()).find(|&e| !test.targets().row(e).contains(&true)) {
+        Some(e) => Err(Error::invalid(format!(
+            "test environment {e} has no target, expected at least one variable that is intervened on"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Predicts environment `e` of the test data and compares.
+pub fn predict(
+    model: &Model,
+    test: &Dataset,
+    e: usize,
+    settings: &SampleSettings,
+    seed: u64,
+) -> Result<Prediction> {
+    let targets: Vec<usize> = (0..test.dim()).filter(|&j| test.targets()[(e, j)]).collect();
+    let rows = test.rows(e);
+    let truth = Matrix::from_rows(rows.len(), test.dim(), test.samples().rows_slice(rows.clone()).to_vec());
+    let means: Vec<f64> = targets
+        .iter()
+        .map(|&j| (0..truth.rows()).map(|i| truth[(i, j)]).sum::<f64>() / truth.rows() as f64)
+        .collect();
+    let mut prediction = Prediction {
+        environment: e,
+        targets: targets.iter().map(|&j| model.names[j].clone()).collect(),
+        shifts: Vec::new(),
+        scores: None,
+        unstable: None,
+    };
+    let samples = match_means(model, &targets, &means, settings, seed).and_then(|intervention| {
+        prediction.shifts = targets.iter().map(|&j| intervention.shift[j]).collect();
+        stationary_samples(model, &intervention, truth.rows(), settings, seed)
+    });
+    let samples = match samples {
+        Ok(samples) => samples,
+        Err(Error::NonFinite(reason)) => {
+            prediction.unstable = Some(reason);
+            return Ok(prediction);
+        }
+        Err(other) => return Err(other),
+    };
+    let (samples, truth) = (in_model_units(model, samples), in_model_units(model, truth));
+    if let Some((j, deviation)) = widest(&samples).filter(|(_, deviation)| *deviation > LARGEST_DEVIATION) {
+        prediction.unstable = Some(format!(
+            "variable '{}' has the standard deviation {deviation:.3e}, expected at most {LARGEST_DEVIATION}",
+            model.names[j]
+        ));
+        return Ok(prediction);
+    }
+    prediction.scores = Some(Scores {
+        mse: mean_squared_error(&samples, &truth)?,
+        w2: wasserstein2(&samples, &truth)?,
+        sinkhorn: sinkhorn_divergence(&samples, &truth)?,
+    });
+    Ok(prediction)
+}
+
+/// Distances are in the model's units, so that no variable outweighs the others by its scale.
+fn in_model_units(model: &Model, mut samples: Matrix<f64>) -> Matrix<f64> {
+    if let Some(units) = &model.standardization {
+        for i in 0..samples.rows() {
+            for (j, value) in samples.row_mut(i).iter_mut().enumerate() {
+                *value = (*value - units.mean[j]) / units.scale[j];
+            }
+        }
+    }
+    samples
+}
+
+/// The variable with the largest standard deviation.
+fn widest(samples: &Matrix<f64>) -> Option<(usize, f64)> {
+    let n = samples.rows() as f64;
+    (0..samples.cols())
+        .map(|j| {
+            let mean = (0..samples.rows()).map(|i| samples[(i, j)]).sum::<f64>() / n;
+            let square = (0..samples.rows()).map(|i| (samples[(i, j)] - mean).powi(2)).sum::<f64>() / n;
+            (j, square.sqrt())
+        })
+        .max_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+/// The middle of a list; NaN of an empty one.
+pub fn median(values: &[f64]) -> f64 {
+    if values.is_empty() {
+        return f64::NAN;
+    }
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    0.5 * (sorted[(sorted.len() - 1) / 2] + sorted[sorted.len() / 2])
+}
