@@ -6,9 +6,7 @@
 //! Bleile, Lumpp and Drton, *Efficient Learning of Stationary Diffusions with Stein-type Discrepancies*.
 //!
 //! From top to bottom the modules are the way of the data: [`data`] → [`kernel`], [`objective`], [`model`] →
-//! [`engine`] → [`metric`], [`plot`], [`cli`].
-//! [`engine`] → [`graph`], [`plot`], [`cli`].
-//! [`engine`] → [`sample`], [`plot`], [`cli`].
+//! [`engine`] → [`fit`] → [`sample`], [`evaluate`], [`metric`], [`graph`] → [`plot`], [`cli`].
 //!
 //! ```
 //! use skds::data::Dataset;

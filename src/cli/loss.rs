@@ -6,7 +6,7 @@ use crate::data::Dataset;
 use crate::engine::gpu::StageTime;
 use crate::engine::{Engine, Loss, LossSpec};
 use crate::kernel::{Bandwidth, KernelKind};
-use crate::model::Parameters;
+use crate::model::{Model, Parameters};
 use crate::named::named;
 use crate::objective::{Estimator, Objective};
 use crate::{Error, Result, Scalar};
@@ -36,7 +36,7 @@ use std::time::Instant;
 pub(super) struct Args {
     /// Samples: .npz with x [N,d] and optionally env [N], targets [E,d], names [d]; or .csv with a header
     data: PathBuf,
-    /// Parameters of the model: a safetensors file
+    /// Parameters of the model: a safetensors file, as 'skds fit' writes it or with the tensors alone
     #[arg(long, value_name = "FILE")]
     params: PathBuf,
     /// Intervention targets for csv data: one row per environment, one 0/1 column per variable
@@ -117,8 +117,13 @@ struct Repeated {
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
-    let data = Dataset::read(&args.data, args.targets.as_deref())?;
-    let parameters = Parameters::read(&args.params)?;
+    let mut data = Dataset::read(&args.data, args.targets.as_deref())?;
+    let model = Model::read(&args.params)?;
+    // The parameters of a fit in standard units are about the data in those units.
+    if let Some(units) = model.standardization.as_ref().filter(|_| model.dim() == data.dim()) {
+        data = units.apply(&data);
+    }
+    let parameters = model.parameters;
     parameters.check_fits(data.dim(), data.environments())?;
     let kernel = match args.kernel {
         // IMQ+ has no bandwidth: there is nothing to look for in the data.
