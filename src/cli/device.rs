@@ -27,6 +27,11 @@ impl DeviceArgs {
         Ok((self.gpu_memory * f64::from(1 << 30)) as u64)
     }
 
+    /// Whether choosing the device means looking for GPUs.
+    pub fn may_be_gpu(&self) -> bool {
+        self.device != Device::Cpu
+    }
+
     /// The engine.
     pub fn engine<T: Scalar>(&self) -> Result<Box<dyn Engine<T>>> {
         self.device.engine(self.memory()?)
@@ -39,8 +44,7 @@ impl DeviceArgs {
 
     /// The GPU engine; an error if the device is none.
     pub fn gpu(&self) -> Result<GpuEngine> {
-        self.device
-            .gpu::<f32>(self.memory()?)?
+        self.gpu_or_cpu()?
             .ok_or_else(|| Error::invalid(format!("the device '{}' is the CPU, expected a GPU", self.device)))
     }
 }

@@ -1,6 +1,6 @@
 //! `skds devices`: what there is to compute on, and what `auto` would take.
 
-use super::print;
+use super::print_report;
 use crate::Result;
 use crate::engine::gpu::adapters::{self, Gpu, GpuKind};
 use crate::engine::gpu::plan::bytes;
@@ -49,11 +49,7 @@ struct Listed {
 pub(super) fn run(args: &Args) -> Result<()> {
     let gpus = adapters::list();
     let report = Report::new(&gpus)?;
-    if args.json {
-        print(&serde_json::to_string(&report).expect("a report of plain values serialises"))
-    } else {
-        print(&report.to_text())
-    }
+    print_report(args.json, &report, || report.to_text())
 }
 
 impl Report {

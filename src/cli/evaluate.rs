@@ -1,6 +1,6 @@
 //! `skds evaluate`: how well does a model predict interventions that it has not seen?
 
-use super::{print, progress::Watch};
+use super::{print_report, progress::Watch};
 use crate::Result;
 use crate::data::Dataset;
 use crate::evaluate::{Prediction, Scores, check_test_data, median, predict};
@@ -70,11 +70,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     }
     drop(watch);
     let report = Report::new(predictions);
-    if args.json {
-        print(&serde_json::to_string(&report).expect("a report of plain values serialises"))
-    } else {
-        print(&report.to_text())
-    }
+    print_report(args.json, &report, || report.to_text())
 }
 
 impl Report {

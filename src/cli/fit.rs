@@ -1,7 +1,7 @@
 //! `skds fit`: from data to a model file.
 
 use super::device::DeviceArgs;
-use super::print;
+use super::{print_json, print_report};
 use crate::data::Dataset;
 use crate::engine::State;
 use crate::fit::{
@@ -109,7 +109,7 @@ pub(super) struct Args {
     #[arg(long)]
     seed: Option<u64>,
     #[command(flatten)]
-    device: DeviceArgs,
+    pub(super) device: DeviceArgs,
     /// Go on from the checkpoint beside the model
     #[arg(long)]
     resume: bool,
@@ -187,11 +187,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         steps_per_second: f64::from(taken) / seconds.max(1e-9),
         stability,
     };
-    if args.json {
-        print(&serde_json::to_string(&report).expect("a report of plain values serialises"))
-    } else {
-        print(&report.to_text(&problem, &path))
-    }
+    print_report(args.json, &report, || report.to_text(&problem, &path))
 }
 
 impl Args {
@@ -351,7 +347,7 @@ impl<'a> Watch<'a> {
 impl Watcher for Watch<'_> {
     fn report(&mut self, record: &Record) {
         if self.args.json {
-            let _ = print(&serde_json::to_string(record).expect("a record serialises"));
+            let _ = print_json(record);
         } else if let Some(bar) = &self.bar {
             bar.set_position(u64::from(record.step));
             bar.set_message(format!("loss {:.3e}", record.loss));

@@ -1,6 +1,6 @@
 //! `skds graph`: which variable drives which, by a fitted model.
 
-use super::print;
+use super::print_report;
 use crate::graph::{Format, Graph};
 use crate::model::{Drift, Model};
 use crate::plot::{Panel, write_svg};
@@ -103,11 +103,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     if let Some(path) = &args.heatmap {
         write_svg(path, "Effects", &[heatmap(&report, &selected)])?;
     }
-    if args.json {
-        print(&serde_json::to_string(&report).expect("a report of plain values serialises"))
-    } else {
-        print(&report.to_text(args, strong.effects().len()))
-    }
+    print_report(args.json, &report, || report.to_text(args, strong.effects().len()))
 }
 
 fn check_svg(path: &Path) -> Result<()> {

@@ -1,7 +1,7 @@
 //! `skds loss`: evaluates a loss, and its gradient, for given parameters.
 
 use super::device::DeviceArgs;
-use super::{print, progress::Watch};
+use super::{print_report, progress::Watch};
 use crate::data::Dataset;
 use crate::engine::gpu::StageTime;
 use crate::engine::{Engine, Loss, LossSpec};
@@ -59,7 +59,7 @@ pub(super) struct Args {
     #[arg(long, default_value = "f32")]
     precision: Precision,
     #[command(flatten)]
-    device: DeviceArgs,
+    pub(super) device: DeviceArgs,
     /// Write the gradient of every parameter, under the parameter's name, to this safetensors file
     #[arg(long, value_name = "FILE")]
     grad: Option<PathBuf>,
@@ -187,11 +187,7 @@ fn evaluate<T: Scalar>(
         repeated,
         stages,
     };
-    if args.json {
-        print(&serde_json::to_string(&report).expect("a report of plain values serialises"))
-    } else {
-        print(&report.to_text(args.grad.as_deref()))
-    }
+    print_report(args.json, &report, || report.to_text(args.grad.as_deref()))
 }
 
 /// Evaluates once to warm up and `repeat` times more.

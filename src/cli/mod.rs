@@ -13,6 +13,7 @@ mod validate;
 
 use crate::{Error, Result};
 use clap::{Parser, Subcommand};
+use serde::Serialize;
 use std::process::ExitCode;
 
 /// Learn stationary diffusions from samples.
@@ -45,12 +46,26 @@ enum Command {
     Validate(validate::Args),
 }
 
+impl Command {
+    fn looks_for_gpus(&self) -> bool {
+        match self {
+            Command::Fit(args) => args.device.may_be_gpu(),
+            Command::Loss(args) => args.device.may_be_gpu(),
+            Command::Validate(args) => args.device.may_be_gpu(),
+            Command::Devices(_) => true,
+            Command::Graph(_) | Command::Sample(_) | Command::Evaluate(_) => false,
+        }
+    }
+}
+
 /// Runs the command line of this process.
 ///
 /// Exit codes: 0 for success, 1 for a computation that failed on valid input, 2 for bad input.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    quiet::quieten_mesa();
+    if cli.command.looks_for_gpus() {
+        quiet::quieten_mesa();
+    }
     let result = match cli.command {
         Command::Fit(args) => fit::run(&args),
         Command::Loss(args) => loss::run(&args),
@@ -74,6 +89,16 @@ fn exit_code(error: &Error) -> u8 {
         Error::NonFinite(_) | Error::Mismatch(_) | Error::Device { .. } => 1,
         _ => 2,
     }
+}
+
+/// Prints a report: as one JSON object, or as the text that `text` makes of it.
+fn print_report(json: bool, report: &impl Serialize, text: impl FnOnce() -> String) -> Result<()> {
+    if json { print_json(report) } else { print(&text()) }
+}
+
+/// Prints one line of JSON.
+fn print_json(value: &impl Serialize) -> Result<()> {
+    print(&serde_json::to_string(value).expect("a report of plain values serialises"))
 }
 
 /// Prints to standard output; a reader that has gone away (`skds … | head`) is no error.

@@ -1,6 +1,6 @@
 //! `skds sample`: draws from the stationary law of a model, as it is or under an intervention.
 
-use super::{print, progress::Watch};
+use super::{print_report, progress::Watch};
 use crate::data::{Dataset, Format};
 use crate::model::Model;
 use crate::sample::{EulerSettings, Intervention, Method, SampleSettings, watched_samples};
@@ -127,11 +127,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     if let Some(path) = &args.output {
         Dataset::from_environments(vec![samples])?.with_names(model.names)?.write(path)?;
     }
-    if args.json {
-        print(&serde_json::to_string(&report).expect("a report of plain values serialises"))
-    } else {
-        print(&report.to_text(args.output.as_deref()))
-    }
+    print_report(args.json, &report, || report.to_text(args.output.as_deref()))
 }
 
 fn intervention(args: &Args, model: &Model) -> Result<Intervention> {

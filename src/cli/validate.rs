@@ -1,9 +1,9 @@
 //! `skds validate`: can this device be trusted? Compares it with the f64 CPU engine.
 
 use super::device::DeviceArgs;
-use super::{print, progress::Watch};
+use super::{print_report, progress::Watch};
+use crate::engine::Engine;
 use crate::engine::validate::{Cell, FULL_SHAPES, MODELS, QUICK_SHAPES, TOLERANCE, cells, compare};
-use crate::engine::{Device, Engine, cpu::CpuEngine};
 use crate::kernel::KernelKind;
 use crate::objective::{Estimator, Objective};
 use crate::{Error, Result};
@@ -29,7 +29,7 @@ pub(super) struct Args {
     #[arg(long)]
     quick: bool,
     #[command(flatten)]
-    device: DeviceArgs,
+    pub(super) device: DeviceArgs,
     /// Seed of samples and parameters
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -63,11 +63,7 @@ struct Row {
 
 pub(super) fn run(args: &Args) -> Result<()> {
     let start = Instant::now();
-    let engine: Box<dyn Engine<f32>> = match args.device.device {
-        // Without a real GPU, `auto` checks f32 on the CPU.
-        Device::Cpu => Box::new(CpuEngine),
-        _ => args.device.engine()?,
-    };
+    let engine: Box<dyn Engine<f32>> = args.device.engine()?;
     let all = cells(if args.quick { QUICK_SHAPES } else { FULL_SHAPES });
     let done = Arc::new(AtomicU64::new(0));
     let watch = Watch::new("comparisons", done.clone(), all.len() as u64);
@@ -78,11 +74,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     }
     drop(watch);
     let report = Report::new(engine.device(), &found, start.elapsed().as_secs_f64());
-    if args.json {
-        print(&serde_json::to_string(&report).expect("a report of plain values serialises"))?;
-    } else {
-        print(&report.to_text())?;
-    }
+    print_report(args.json, &report, || report.to_text())?;
     match found.iter().find(|cell| !cell.passes()) {
         None => Ok(()),
         Some(Cell { spec, model, shape, worst, error }) => Err(Error::Mismatch(format!(

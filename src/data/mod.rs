@@ -128,6 +128,16 @@ impl Dataset {
         Ok(self)
     }
 
+    /// The mean of every variable in environment `e`.
+    pub fn means(&self, e: usize) -> Vec<f64> {
+        let rows = self.rows(e);
+        let mut sums = vec![0.0; self.dim()];
+        for i in rows.clone() {
+            sums.iter_mut().zip(self.samples.row(i)).for_each(|(sum, value)| *sum += value);
+        }
+        sums.iter().map(|sum| sum / rows.len() as f64).collect()
+    }
+
     /// The samples of all environments, environment after environment.
     pub fn samples(&self) -> &Matrix<f64> {
         &self.samples

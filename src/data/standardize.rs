@@ -17,7 +17,7 @@ impl Standardization {
         let rows = data.rows(0);
         let n = rows.len() as f64;
         let column = |j: usize| rows.clone().map(move |i| data.samples()[(i, j)]);
-        let mean: Vec<f64> = (0..data.dim()).map(|j| column(j).sum::<f64>() / n).collect();
+        let mean = data.means(0);
         let scale: Vec<f64> = (0..data.dim())
             .map(|j| (column(j).map(|v| (v - mean[j]) * (v - mean[j])).sum::<f64>() / n).sqrt())
             .collect();
@@ -30,13 +30,25 @@ impl Standardization {
         }
     }
 
+    /// A value of variable `j` in standard units.
+    pub fn standard(&self, j: usize, value: f64) -> f64 {
+        (value - self.mean[j]) / self.scale[j]
+    }
+
     /// The samples in standard units.
     pub fn apply(&self, data: &Dataset) -> Dataset {
         let mut standard = data.clone();
-        standard.samples = Matrix::from_fn(data.samples.rows(), data.dim(), |i, j| {
-            (data.samples[(i, j)] - self.mean[j]) / self.scale[j]
-        });
+        self.apply_to(&mut standard.samples);
         standard
+    }
+
+    /// Rows in the data's units in standard ones.
+    pub fn apply_to(&self, samples: &mut Matrix<f64>) {
+        for i in 0..samples.rows() {
+            for (j, value) in samples.row_mut(i).iter_mut().enumerate() {
+                *value = self.standard(j, *value);
+            }
+        }
     }
 
     /// Rows in standard units back in the data's own.

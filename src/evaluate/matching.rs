@@ -23,19 +23,19 @@ pub fn match_means(
     settings: &SampleSettings,
     seed: u64,
 ) -> Result<Intervention> {
-    let goal: Vec<f64> = targets
-        .iter()
-        .zip(means)
-        .map(|(&j, mean)| {
-            model.standardization.as_ref().map_or(*mean, |units| (mean - units.mean[j]) / units.scale[j])
-        })
-        .collect();
+    let goal: Vec<f64> =
+        targets.iter().zip(means).map(|(&j, mean)| in_model_units(model, j, *mean)).collect();
     match &model.parameters.drift {
         Drift::Linear { weights } if settings.method_for(model)? == Method::Exact => {
             closed_form(weights, &model.parameters.biases, targets, &goal)
         }
         _ => search(model, targets, &goal, settings, seed),
     }
+}
+
+/// A value of variable `j` in the units of the model.
+fn in_model_units(model: &Model, j: usize, value: f64) -> f64 {
+    model.standardization.as_ref().map_or(value, |units| units.standard(j, value))
 }
 
 /// The mean is −W⁻¹ (b + shift): linear in the shifts, so one small system for all targets.
@@ -83,8 +83,7 @@ fn search(
                 tried.shift[j] = shift;
                 let samples = stationary_samples(model, &tried, 512, settings, seed)?;
                 let mean = (0..samples.rows()).map(|i| samples[(i, j)]).sum::<f64>() / samples.rows() as f64;
-                let mean = model.standardization.as_ref().map_or(mean, |u| (mean - u.mean[j]) / u.scale[j]);
-                Ok(mean - goal)
+                Ok(in_model_units(model, j, mean) - goal)
             };
             intervention.shift[j] = root(base.shift[j], miss)?;
         }

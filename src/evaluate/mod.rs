@@ -80,10 +80,8 @@ pub fn predict(
     let targets: Vec<usize> = (0..test.dim()).filter(|&j| test.targets()[(e, j)]).collect();
     let rows = test.rows(e);
     let truth = Matrix::from_rows(rows.len(), test.dim(), test.samples().rows_slice(rows.clone()).to_vec());
-    let means: Vec<f64> = targets
-        .iter()
-        .map(|&j| (0..truth.rows()).map(|i| truth[(i, j)]).sum::<f64>() / truth.rows() as f64)
-        .collect();
+    let all_means = test.means(e);
+    let means: Vec<f64> = targets.iter().map(|&j| all_means[j]).collect();
     let mut prediction = Prediction {
         environment: e,
         targets: targets.iter().map(|&j| model.names[j].clone()).collect(),
@@ -122,11 +120,7 @@ pub fn predict(
 /// Distances are in the model's units, so that no variable outweighs the others by its scale.
 fn in_model_units(model: &Model, mut samples: Matrix<f64>) -> Matrix<f64> {
     if let Some(units) = &model.standardization {
-        for i in 0..samples.rows() {
-            for (j, value) in samples.row_mut(i).iter_mut().enumerate() {
-                *value = (*value - units.mean[j]) / units.scale[j];
-            }
-        }
+        units.apply_to(&mut samples);
     }
     samples
 }

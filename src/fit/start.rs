@@ -55,19 +55,14 @@ pub(super) fn parameters(data: &Dataset, settings: &Settings, targets: &Matrix<b
 /// environment, if there are none): with drift −x + …, a shift of that size moves the mean as far.
 fn mean_differences(data: &Dataset, targets: &Matrix<bool>) -> Matrix<f64> {
     let (d, all) = (data.dim(), data.environments());
-    let mean = |e: usize, j: usize| {
-        let rows = data.rows(e);
-        rows.clone().map(|i| data.samples()[(i, j)]).sum::<f64>() / rows.len() as f64
-    };
-    let means = Matrix::from_fn(all, d, mean);
+    let means: Vec<Vec<f64>> = (0..all).map(|e| data.means(e)).collect();
     let mut observed: Vec<usize> = (0..all).filter(|&e| !targets.row(e).contains(&true)).collect();
     if observed.is_empty() {
         observed.push(0);
     }
-    let reference: Vec<f64> = (0..d)
-        .map(|j| observed.iter().map(|&e| means[(e, j)]).sum::<f64>() / observed.len() as f64)
-        .collect();
-    Matrix::from_fn(all, d, |e, j| if targets[(e, j)] { means[(e, j)] - reference[j] } else { 0.0 })
+    let reference: Vec<f64> =
+        (0..d).map(|j| observed.iter().map(|&e| means[e][j]).sum::<f64>() / observed.len() as f64).collect();
+    Matrix::from_fn(all, d, |e, j| if targets[(e, j)] { means[e][j] - reference[j] } else { 0.0 })
 }
 
 /// 1 where a parameter may change, 0 where it is fixed.

@@ -122,7 +122,7 @@ pub(crate) fn watched_samples(
 
 fn zero_in_model_units(model: &Model) -> Vec<f64> {
     match &model.standardization {
-        Some(units) => units.mean.iter().zip(&units.scale).map(|(mean, scale)| -mean / scale).collect(),
+        Some(units) => (0..model.dim()).map(|j| units.standard(j, 0.0)).collect(),
         None => vec![0.0; model.dim()],
     }
 }

@@ -72,12 +72,8 @@ impl<T: Scalar> Samples<T> {
         }
         let centres = (0..data.environments())
             .map(|e| {
-                let rows = data.rows(e);
                 let mut centre = vec![T::ZERO; x.stride()];
-                for (j, centre) in centre.iter_mut().take(data.dim()).enumerate() {
-                    let sum: f64 = rows.clone().map(|i| source[(i, j)]).sum();
-                    *centre = T::from_f64(sum / rows.len() as f64);
-                }
+                centre.iter_mut().zip(data.means(e)).for_each(|(out, mean)| *out = T::from_f64(mean));
                 centre
             })
             .collect();

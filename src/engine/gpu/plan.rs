@@ -404,56 +404,55 @@ impl Maker<'_> {
     /// All columns for the span's rows, cut so that no dispatch takes long.
     fn all_pairs(&self, list: &mut Vec<Dispatch>, span: usize) {
         let tiles = self.tiles();
+        let per_block = ROW_BLOCK / pair_rows(self.spec.objective, self.spec.kernel.kind());
+        // Inner products once per slice of 64 coordinates, sums once.
+        let pair_flops = f64::from(self.job.stride) * 4.0 * (6.0 * f64::from(tiles) + 10.0) + 40.0;
         let here = self.plan.spans[span];
+        let blocks = here.first_block..here.first_block + here.blocks;
+        let mut accumulate = 0;
         for (other, there) in self.plan.spans.iter().enumerate() {
-            if self.shared_pairs(here, *there) == 0 {
+            let pairs: Vec<u64> = blocks.clone().map(|block| self.pairs_of(block, *there)).collect();
+            if pairs.iter().sum::<u64>() == 0 {
                 continue;
             }
-            let per_block = ROW_BLOCK / pair_rows(self.spec.objective, self.spec.kernel.kind());
-            // Inner products once per slice of 64 coordinates, sums once.
-            let pair_flops = f64::from(self.job.stride) * 4.0 * (6.0 * f64::from(tiles) + 10.0) + 40.0;
-            let mut first = here.first_block;
-            let end = here.first_block + here.blocks;
-            while first < end {
-                let mut count = 1;
-                let part = |count: u64| self.shared_pairs(Span { first_block: first, blocks: count }, *there);
-                while first + count < end && part(count + 1) as f64 * pair_flops <= self.bounds.dispatch_flops
+            let mut first = 0;
+            while first < pairs.len() {
+                // At least one block, then as many as a dispatch may compute.
+                let (mut last, mut sum) = (first + 1, pairs[first]);
+                while last < pairs.len()
+                    && (sum + pairs[last]) as f64 * pair_flops <= self.bounds.dispatch_flops
                 {
-                    count += 1;
+                    sum += pairs[last];
+                    last += 1;
                 }
-                let pairs = part(count);
                 let job = Job {
-                    groups: narrow(count) * per_block * tiles * self.pair_splits,
+                    groups: narrow((last - first) as u64) * per_block * tiles * self.pair_splits,
                     column_tiles: tiles,
                     splits: self.pair_splits,
-                    first_row: narrow(first - here.first_block) * ROW_BLOCK,
+                    first_row: narrow(first as u64) * ROW_BLOCK,
                     other_block: narrow(there.first_block),
                     other_rows: narrow(there.rows()),
-                    accumulate: u32::from(list.iter().any(|d: &Dispatch| {
-                        d.stage.name == stages::ALL_PAIRS.name && d.span == span && d.other != other
-                    })),
+                    accumulate,
                     ..self.job
                 };
-                let mut dispatch = self.dispatch(&stages::ALL_PAIRS, span, job, pairs as f64 * pair_flops);
-                (dispatch.other, dispatch.pairs) = (other, pairs);
+                let mut dispatch = self.dispatch(&stages::ALL_PAIRS, span, job, sum as f64 * pair_flops);
+                (dispatch.other, dispatch.pairs) = (other, sum);
                 list.push(dispatch);
-                first += count;
+                first = last;
             }
+            accumulate = 1;
         }
     }
 
-    /// Pairs of rows of two spans that lie in one environment.
-    fn shared_pairs(&self, here: Span, there: Span) -> u64 {
-        let overlap = |environment: &Environment, span: Span| {
-            let first = u64::from(environment.first_block);
-            let begin = first.max(span.first_block);
-            let end = (first + u64::from(environment.blocks)).min(span.first_block + span.blocks);
-            let rows = |block: u64| ((block - first) * u64::from(ROW_BLOCK)).min(u64::from(environment.rows));
-            if begin < end { rows(end) - rows(begin) } else { 0 }
-        };
-        let first = self.plan.blocks[here.first_block as usize].environment as usize;
-        let last = self.plan.blocks[(here.first_block + here.blocks - 1) as usize].environment as usize;
-        self.plan.environments[first..=last].iter().map(|e| overlap(e, here) * overlap(e, there)).sum()
+    /// Pairs of a block's samples with the samples of its environment that lie in a span.
+    fn pairs_of(&self, block: u64, there: Span) -> u64 {
+        let Block { first_block, rows, environment, .. } = self.plan.blocks[block as usize];
+        let (first, own) =
+            (u64::from(first_block), u64::from(self.plan.environments[environment as usize].blocks));
+        let before = |block: u64| ((block - first) * u64::from(ROW_BLOCK)).min(u64::from(rows));
+        let begin = first.max(there.first_block);
+        let end = (first + own).min(there.first_block + there.blocks).max(begin);
+        (before(block + 1) - before(block)) * (before(end) - before(begin))
     }
 
     fn adjoint(&self, list: &mut Vec<Dispatch>, span: usize, gradient: bool) {
