@@ -7,7 +7,7 @@ use naga::proc::{Alignment, Layouter};
 use naga::valid::{Capabilities, ValidationFlags, Validator};
 use naga::{AddressSpace, StorageAccess, TypeInner};
 use skds::engine::gpu::compose::{Choice, Composed, every_shader};
-use skds::engine::gpu::shared::{Block, Environment, Job, Training};
+use skds::engine::gpu::shared::{Block, Environment, Job, Training, Walk};
 use skds::engine::gpu::stages::{self, Stage, Told};
 use skds::kernel::KernelKind;
 use skds::objective::{Estimator, Objective};
@@ -42,6 +42,7 @@ fn differences(stage: &Stage, composed: &Composed) -> Vec<String> {
     let sizes = [
         ("Job", Job::min_size().get()),
         ("Training", Training::min_size().get()),
+        ("Walk", Walk::min_size().get()),
         ("Block", Block::min_size().get()),
         ("Environment", Environment::min_size().get()),
     ];
@@ -69,6 +70,7 @@ fn differences(stage: &Stage, composed: &Composed) -> Vec<String> {
             let told = match stage.told {
                 Told::Job => "Job",
                 Told::Training => "Training",
+                Told::Walk => "Walk",
             };
             let name = module.types[variable.ty].name.as_deref();
             if variable.space != AddressSpace::Uniform || name != Some(told) {

@@ -2,6 +2,7 @@
 
 use crate::engine::gpu::{DEFAULT_BUDGET, GpuEngine};
 use crate::engine::{Device, Engine};
+use crate::sample::{Method, Sampler};
 use crate::{Error, Result, Scalar};
 
 /// Where to compute.
@@ -40,6 +41,14 @@ impl DeviceArgs {
     /// The GPU engine, or none for the CPU.
     pub fn gpu_or_cpu(&self) -> Result<Option<GpuEngine>> {
         self.device.gpu::<f32>(self.memory()?)
+    }
+
+    /// What draws samples: only simulations can use a GPU, so otherwise none is looked for.
+    pub fn sampler(&self, method: Method) -> Result<Sampler> {
+        Ok(match method {
+            Method::Exact => Sampler::cpu(),
+            Method::Auto | Method::Euler => Sampler::on(self.gpu_or_cpu()?),
+        })
     }
 
     /// The GPU engine; an error if the device is none.

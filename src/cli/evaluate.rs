@@ -1,5 +1,6 @@
 //! `skds evaluate`: how well does a model predict interventions that it has not seen?
 
+use super::device::DeviceArgs;
 use super::{print_report, progress::Watch};
 use crate::Result;
 use crate::data::Dataset;
@@ -10,6 +11,9 @@ use serde::Serialize;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What finding a shift counts for in progress, beside comparing samples.
+const PARTS_OF_SHIFT: u64 = 4;
 
 /// Predict unseen interventions and compare with what happened.
 #[derive(clap::Args)]
@@ -36,6 +40,8 @@ pub(super) struct Args {
     /// Keep simulated samples at or above 0, as for counts and concentrations
     #[arg(long)]
     nonnegative: bool,
+    #[command(flatten)]
+    pub(super) device: DeviceArgs,
     /// Seed of every random choice
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -60,14 +66,14 @@ pub(super) fn run(args: &Args) -> Result<()> {
     check_test_data(&model, &test)?;
     let settings =
         SampleSettings { method: args.method, nonnegative: args.nonnegative, ..SampleSettings::default() };
-    settings.method_for(&model)?;
+    let sampler = args.device.sampler(settings.method_for(&model)?)?;
     let done = Arc::new(AtomicU64::new(0));
-    let watch = Watch::new("environments", done.clone(), test.environments() as u64);
-    let mut predictions = Vec::new();
-    for e in 0..test.environments() {
-        predictions.push(predict(&model, &test, e, &settings, args.seed.wrapping_add(e as u64))?);
-        done.fetch_add(1, Ordering::Relaxed);
-    }
+    // Finding a shift takes many simulations, predicting and comparing one.
+    let parts = test.environments() as u64 * (PARTS_OF_SHIFT + 1);
+    let watch = Watch::new("parts", done.clone(), parts);
+    let predictions = predict(&sampler, &model, &test, &settings, args.seed, &mut |shifts, compared| {
+        done.store(shifts as u64 * PARTS_OF_SHIFT + compared as u64, Ordering::Relaxed);
+    })?;
     drop(watch);
     let report = Report::new(predictions);
     print_report(args.json, &report, || report.to_text())

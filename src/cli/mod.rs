@@ -52,8 +52,10 @@ impl Command {
             Command::Fit(args) => args.device.may_be_gpu(),
             Command::Loss(args) => args.device.may_be_gpu(),
             Command::Validate(args) => args.device.may_be_gpu(),
+            Command::Sample(args) => args.device.may_be_gpu(),
+            Command::Evaluate(args) => args.device.may_be_gpu(),
             Command::Devices(_) => true,
-            Command::Graph(_) | Command::Sample(_) | Command::Evaluate(_) => false,
+            Command::Graph(_) => false,
         }
     }
 }

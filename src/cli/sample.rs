@@ -1,9 +1,10 @@
 //! `skds sample`: draws from the stationary law of a model, as it is or under an intervention.
 
+use super::device::DeviceArgs;
 use super::{print_report, progress::Watch};
 use crate::data::{Dataset, Format};
 use crate::model::Model;
-use crate::sample::{EulerSettings, Intervention, Method, SampleSettings, watched_samples};
+use crate::sample::{Draw, EulerSettings, Intervention, Method, SampleSettings};
 use crate::{Error, Matrix, Result};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -63,12 +64,14 @@ pub(super) struct Args {
     /// Simulation: steps between two samples of a chain. Fewer are faster, and the samples of a chain more alike
     #[arg(long, value_name = "STEPS", default_value_t = EulerSettings::default().thin)]
     thin: usize,
-    /// Simulation: chains side by side [default: one per sample, at most 1024]
+    /// Simulation: chains side by side [default: one per sample, at most 1024, or 8192 on a GPU]
     #[arg(long, value_name = "N")]
     chains: Option<usize>,
     /// Simulation: hold every variable at or above 0, in the units of the data, after every step
     #[arg(long)]
     nonnegative: bool,
+    #[command(flatten)]
+    pub(super) device: DeviceArgs,
     /// Seed of every random choice
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -82,6 +85,7 @@ pub(super) struct Args {
 struct Report {
     n: usize,
     method: &'static str,
+    device: String,
     seed: u64,
     variables: Vec<Variable>,
     seconds: f64,
@@ -110,15 +114,19 @@ pub(super) fn run(args: &Args) -> Result<()> {
     euler.check()?;
     let settings = SampleSettings { method: args.method, euler, nonnegative: args.nonnegative };
     let method = settings.method_for(&model)?;
+    let sampler = args.device.sampler(method)?;
     let start = Instant::now();
     let done = Arc::new(AtomicU64::new(0));
-    let watch = (method == Method::Euler).then(|| Watch::new("steps", done.clone(), euler.steps_for(args.n)));
-    let samples = watched_samples(&model, &intervention, args.n, &settings, args.seed, &done)?;
+    let watch = (method == Method::Euler)
+        .then(|| Watch::new("steps", done.clone(), sampler.steps_for(args.n, &settings)));
+    let draw = Draw { intervention: &intervention, samples: args.n, seed: args.seed };
+    let samples = sampler.draw(&model, &[draw], &settings, &done)?.remove(0)?;
     drop(watch);
     let seconds = start.elapsed().as_secs_f64();
     let report = Report {
         n: args.n,
         method: method.name(),
+        device: sampler.device(method),
         seed: args.seed,
         variables: summary(&samples, &model.names),
         seconds,
@@ -185,8 +193,11 @@ fn summary(samples: &Matrix<f64>, names: &[String]) -> Vec<Variable> {
 
 impl Report {
     fn to_text(&self, output: Option<&Path>) -> String {
-        let Report { n, method, seconds, variables, .. } = self;
-        let first = format!("{n} samples of {} variables, method {method}, {seconds:.3} s", variables.len());
+        let Report { n, method, device, seconds, variables, .. } = self;
+        let first = format!(
+            "{n} samples of {} variables, method {method} on {device}, {seconds:.3} s",
+            variables.len()
+        );
         if let Some(path) = output {
             return format!("{first}, written to {}", path.display());
         }

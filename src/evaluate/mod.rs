@@ -1,19 +1,21 @@
 //! How well a model predicts interventions that it has not seen: the paper's protocol.
 //!
 //! Of each test environment the model is told which variables are intervened on and their means. [`match_means`] finds
-//! the shifts of the drift that reproduce those means; as many samples as the environment has are drawn from the
-//! stationary law under these shifts and compared with the environment's.
+//! the shifts of the drift that reproduce those means, [`Root`](root::Root) by [`Root`](root::Root); as many samples as
+//! the environment has are drawn from the stationary law under these shifts and compared with the environment's.
 
 mod matching;
+mod root;
 
-pub use matching::match_means;
+pub use matching::{Wanted, match_means};
 
 use crate::data::Dataset;
 use crate::metric::{mean_squared_error, sinkhorn_divergence, wasserstein2};
 use crate::model::Model;
-use crate::sample::{SampleSettings, stationary_samples};
+use crate::sample::{Draw, SampleSettings, Sampler};
 use crate::{Error, Matrix, Result};
 use serde::Serialize;
+use std::sync::atomic::AtomicU64;
 
 /// Above this standard deviation of a variable, in the model's units, a prediction counts as unstable.
 const LARGEST_DEVIATION: f64 = 100.0;
@@ -69,52 +71,82 @@ pub fn check_test_data(model: &Model, test: &Dataset) -> Result<()> {
     }
 }
 
-/// Predicts environment `e` of the test data and compares.
+/// Predicts every environment of the test data and compares. `watch` is called with the environments of which the
+/// shifts are found, and the environments that are compared.
 pub fn predict(
+    sampler: &Sampler,
+    model: &Model,
+    test: &Dataset,
+    settings: &SampleSettings,
+    seed: u64,
+    watch: &mut (dyn FnMut(usize, usize) + Send),
+) -> Result<Vec<Prediction>> {
+    check_test_data(model, test)?;
+    let wanted: Vec<Wanted> = (0..test.environments())
+        .map(|e| {
+            let targets: Vec<usize> = (0..test.dim()).filter(|&j| test.targets()[(e, j)]).collect();
+            let means = test.means(e);
+            Wanted { means: targets.iter().map(|&j| means[j]).collect(), targets }
+        })
+        .collect();
+    let found = match_means(sampler, model, &wanted, settings, seed, &mut |settled| watch(settled, 0))?;
+    let draws: Vec<(usize, Draw<'_>)> = found
+        .iter()
+        .enumerate()
+        .filter_map(|(e, intervention)| {
+            let (samples, seed) = (test.rows(e).len(), seed.wrapping_add(e as u64));
+            Some((e, Draw { intervention: intervention.as_ref().ok()?, samples, seed }))
+        })
+        .collect();
+    let only: Vec<Draw<'_>> = draws.iter().map(|(_, draw)| *draw).collect();
+    let mut drawn = sampler.draw(model, &only, settings, &AtomicU64::new(0))?.into_iter();
+    let mut predictions = Vec::new();
+    for (e, (wanted, found)) in wanted.into_iter().zip(&found).enumerate() {
+        let samples = match found {
+            Ok(_) => drawn.next().expect("every intervention was drawn under"),
+            Err(unstable) => Err(Error::NonFinite(unstable.to_string())),
+        };
+        let shifts = match found {
+            Ok(intervention) => wanted.targets.iter().map(|&j| intervention.shift[j]).collect(),
+            Err(_) => Vec::new(),
+        };
+        let (scores, unstable) = match samples {
+            Ok(samples) => compare(model, test, e, samples)?,
+            Err(Error::NonFinite(reason)) => (None, Some(reason)),
+            Err(other) => return Err(other),
+        };
+        let targets = wanted.targets.iter().map(|&j| model.names[j].clone()).collect();
+        predictions.push(Prediction { environment: e, targets, shifts, scores, unstable });
+        watch(test.environments(), e + 1);
+    }
+    Ok(predictions)
+}
+
+/// The distances of predicted samples from those of environment `e`, or why they say nothing.
+fn compare(
     model: &Model,
     test: &Dataset,
     e: usize,
-    settings: &SampleSettings,
-    seed: u64,
-) -> Result<Prediction> {
-    let targets: Vec<usize> = (0..test.dim()).filter(|&j| test.targets()[(e, j)]).collect();
+    samples: Matrix<f64>,
+) -> Result<(Option<Scores>, Option<String>)> {
     let rows = test.rows(e);
-    let truth = Matrix::from_rows(rows.len(), test.dim(), test.samples().rows_slice(rows.clone()).to_vec());
-    let all_means = test.means(e);
-    let means: Vec<f64> = targets.iter().map(|&j| all_means[j]).collect();
-    let mut prediction = Prediction {
-        environment: e,
-        targets: targets.iter().map(|&j| model.names[j].clone()).collect(),
-        shifts: Vec::new(),
-        scores: None,
-        unstable: None,
-    };
-    let samples = match_means(model, &targets, &means, settings, seed).and_then(|intervention| {
-        prediction.shifts = targets.iter().map(|&j| intervention.shift[j]).collect();
-        stationary_samples(model, &intervention, truth.rows(), settings, seed)
-    });
-    let samples = match samples {
-        Ok(samples) => samples,
-        Err(Error::NonFinite(reason)) => {
-            prediction.unstable = Some(reason);
-            return Ok(prediction);
-        }
-        Err(other) => return Err(other),
-    };
+    let truth = Matrix::from_rows(rows.len(), test.dim(), test.samples().rows_slice(rows).to_vec());
     let (samples, truth) = (in_model_units(model, samples), in_model_units(model, truth));
     if let Some((j, deviation)) = widest(&samples).filter(|(_, deviation)| *deviation > LARGEST_DEVIATION) {
-        prediction.unstable = Some(format!(
-            "variable '{}' has the standard deviation {deviation:.3e}, expected at most {LARGEST_DEVIATION}",
-            model.names[j]
+        return Ok((
+            None,
+            Some(format!(
+                "variable '{}' has the standard deviation {deviation:.3e}, expected at most {LARGEST_DEVIATION}",
+                model.names[j]
+            )),
         ));
-        return Ok(prediction);
     }
-    prediction.scores = Some(Scores {
+    let scores = Scores {
         mse: mean_squared_error(&samples, &truth)?,
         w2: wasserstein2(&samples, &truth)?,
         sinkhorn: sinkhorn_divergence(&samples, &truth)?,
-    });
-    Ok(prediction)
+    };
+    Ok((Some(scores), None))
 }
 
 /// Distances are in the model's units, so that no variable outweighs the others by its scale.

@@ -20,9 +20,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Chains of a group.
 const GROUP: usize = 64;
 /// Chains at most, unless the settings say otherwise.
-const CHAINS: usize = 1024;
+pub(super) const CHAINS: usize = 1024;
+/// The same on a GPU, which is idle with fewer.
+pub(super) const GPU_CHAINS: usize = 8192;
 /// No variable that has a stationary law gets this far.
-const FAR: f64 = 1e10;
+pub(super) const FAR: f64 = 1e10;
 /// Steps between two looks at the clock of whoever watches.
 const REPORT_STEPS: usize = 100;
 
@@ -35,7 +37,7 @@ pub struct EulerSettings {
     pub burn_in: usize,
     /// Steps between two samples of a chain.
     pub thin: usize,
-    /// Chains that walk side by side; none takes one per sample, but at most 1024.
+    /// Chains that walk side by side; none takes one per sample, but at most 1024, or 8192 on a GPU.
     pub chains: Option<usize>,
 }
 
@@ -65,13 +67,8 @@ impl EulerSettings {
         Ok(())
     }
 
-    fn chains_for(&self, n: usize) -> usize {
-        self.chains.unwrap_or(CHAINS).min(n)
-    }
-
-    /// The steps of all chains together that `n` samples take.
-    pub(crate) fn steps_for(&self, n: usize) -> u64 {
-        let chains = self.chains_for(n);
+    /// The steps of all chains together that `n` samples of `chains` chains take.
+    pub(super) fn steps_for(&self, n: usize, chains: usize) -> u64 {
         let later = n.div_ceil(chains.max(1)).saturating_sub(1);
         (self.burn_in as u64)
             .saturating_add((later as u64).saturating_mul(self.thin as u64))
@@ -82,29 +79,25 @@ impl EulerSettings {
 /// `n` samples of the diffusion after `burn_in` steps, in the model's units.
 ///
 /// Every chain starts at a standard normal point. Rows are in order of time, and within a time in order of
-/// chains: neighbouring rows come from different chains and are independent of each other. `floor` keeps
-/// each variable at or above its entry after every step. `done` counts steps of all chains.
+/// chains: neighbouring rows come from different chains and are independent of each other. `done` counts steps of all
+/// chains.
 pub(super) fn simulate(
-    parameters: &Parameters<f64>,
-    intervention: &Intervention,
+    process: &Process<'_>,
     n: usize,
+    chains: usize,
     settings: &EulerSettings,
-    floor: Option<&[f64]>,
     seed: u64,
     done: &AtomicU64,
 ) -> Result<Matrix<f64>> {
-    settings.check()?;
-    let d = parameters.dim();
-    let process = Process::new(parameters, intervention, settings.dt, floor);
+    let d = process.biases.len();
     let mut samples = super::room(n, d)?;
-    let chains = settings.chains_for(n);
     let mut groups: Vec<Group> = (0..chains)
         .step_by(GROUP)
-        .map(|first| Group::new(&process, seed, first, GROUP.min(chains - first)))
+        .map(|first| Group::new(process, seed, first, GROUP.min(chains - first)))
         .collect();
     let mut steps = settings.burn_in;
     for round in samples.as_mut_slice().chunks_mut(chains * d) {
-        let outcomes: Vec<_> = groups.par_iter_mut().map(|group| group.walk(&process, steps, done)).collect();
+        let outcomes: Vec<_> = groups.par_iter_mut().map(|group| group.walk(process, steps, done)).collect();
         // Of several chains that ran away the first one is named, whichever thread was first.
         if let Some(run_away) = outcomes.into_iter().flatten().min_by_key(|r| (r.step, r.chain)) {
             return Err(run_away.error(settings.dt));
@@ -118,13 +111,14 @@ pub(super) fn simulate(
 }
 
 /// A diffusion under one intervention, ready to be stepped.
-struct Process<'a> {
+pub(super) struct Process<'a> {
     dt: f64,
     drift: Prepared<'a>,
     /// biases + shift.
     biases: Vec<f64>,
     /// √dt σ.
     noise: Spread,
+    /// Each variable is kept at or above its entry after every step.
     floor: Option<&'a [f64]>,
 }
 
@@ -139,7 +133,7 @@ enum Spread {
 }
 
 impl<'a> Process<'a> {
-    fn new(
+    pub(super) fn new(
         parameters: &'a Parameters<f64>,
         intervention: &Intervention,
         dt: f64,

@@ -6,6 +6,7 @@ mod gaussian;
 mod intervention;
 mod lyapunov;
 mod network;
+mod sampler;
 mod stability;
 #[cfg(test)]
 mod tests;
@@ -13,13 +14,12 @@ mod tests;
 pub use euler::EulerSettings;
 pub use gaussian::Gaussian;
 pub use intervention::Intervention;
+pub use sampler::{Draw, Sampler};
 pub use stability::spectral_abscissa;
 
 use crate::model::{Drift, Model};
 use crate::named::named;
 use crate::{Error, Matrix, Result};
-use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
 use std::sync::atomic::AtomicU64;
 
 /// How samples are made.
@@ -73,7 +73,8 @@ impl SampleSettings {
 
 /// `n` samples of the model's stationary law under an intervention, one per row, in the data's units.
 ///
-/// The same seed gives the same bits, whatever the number of threads.
+/// The same seed gives the same bits, whatever the number of threads. [`Sampler`] simulates on a GPU too, and many
+/// interventions at once.
 pub fn stationary_samples(
     model: &Model,
     intervention: &Intervention,
@@ -81,43 +82,9 @@ pub fn stationary_samples(
     settings: &SampleSettings,
     seed: u64,
 ) -> Result<Matrix<f64>> {
-    watched_samples(model, intervention, n, settings, seed, &AtomicU64::new(0))
-}
-
-/// [`stationary_samples`] that counts its steps in `done`; [`EulerSettings::steps_for`] says how many there will be.
-pub(crate) fn watched_samples(
-    model: &Model,
-    intervention: &Intervention,
-    n: usize,
-    settings: &SampleSettings,
-    seed: u64,
-    done: &AtomicU64,
-) -> Result<Matrix<f64>> {
-    let parameters = &model.parameters;
-    parameters.check_shapes()?;
-    intervention.check_fits(parameters)?;
-    if n == 0 {
-        return Err(Error::invalid("found 0 samples to draw, expected at least 1"));
-    }
-    let exact = settings.method_for(model)? == Method::Exact;
-    let mut samples = match &parameters.drift {
-        Drift::Linear { weights } if exact => {
-            let (biases, a) = (intervention.biases(parameters), intervention.diffusion(parameters));
-            Gaussian::stationary(weights, &biases, &a)?.draw(n, &mut ChaCha8Rng::seed_from_u64(seed))?
-        }
-        _ => {
-            let floor = settings.nonnegative.then(|| zero_in_model_units(model));
-            euler::simulate(parameters, intervention, n, &settings.euler, floor.as_deref(), seed, done)?
-        }
-    };
-    if let Some(units) = &model.standardization {
-        units.undo(&mut samples);
-    }
-    if settings.nonnegative {
-        // Undoing the units may round a 0 to just below.
-        samples.as_mut_slice().iter_mut().for_each(|x| *x = x.max(0.0));
-    }
-    Ok(samples)
+    Sampler::cpu()
+        .draw(model, &[Draw { intervention, samples: n, seed }], settings, &AtomicU64::new(0))?
+        .remove(0)
 }
 
 fn zero_in_model_units(model: &Model) -> Vec<f64> {

@@ -4,7 +4,8 @@ use super::*;
 use crate::data::Standardization;
 use crate::model::{Activation, Noise, Parameters};
 use faer::Mat;
-use rand::RngExt;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 
 /// How many standard errors an average may be off.
 const ERRORS: f64 = 6.0;
@@ -344,8 +345,8 @@ fn rows_are_in_order_of_time_and_chains() {
         assert!((samples[(i, 0)] - samples[(i - 70, 0)]).abs() < 1e-9);
     }
     assert!((samples[(0, 0)] - samples[(1, 0)]).abs() > 1e-6);
-    assert_eq!(euler.steps_for(160), 140);
-    assert_eq!(EulerSettings::default().steps_for(10), 30_000);
+    assert_eq!(euler.steps_for(160, 70), 140);
+    assert_eq!(Sampler::cpu().steps_for(10, &SampleSettings::default()), 30_000);
 }
 
 #[test]

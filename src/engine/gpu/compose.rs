@@ -1,7 +1,7 @@
 //! Composes a stage's WGSL: generated declarations, then the stage's file with every `#use` replaced by the part
 //! that the choice calls for. A part that is used twice comes once, at its first place.
 
-use super::shared::{self, Block, Environment, Job, Source, Training};
+use super::shared::{self, Block, Environment, Job, Source, Training, Walk};
 use super::stages::{self, Axis, Slot, Stage, Told};
 use crate::kernel::{Kernel, KernelKind, Profile, with_profile};
 use crate::model::Activation;
@@ -88,6 +88,7 @@ parts!(
     "penalty",
     "finite",
     "adam",
+    "euler",
 );
 
 /// Where the sums of `all_pairs` lie in a row's record: S_b first. For a Gaussian profile c_z and c_m are multiples
@@ -318,6 +319,7 @@ impl Choice {
         let (declaration, uniform) = match stage.told {
             Told::Job => (Job::wgsl(), "Job"),
             Told::Training => (Training::wgsl(), "Training"),
+            Told::Walk => (Walk::wgsl(), "Walk"),
         };
         source.push_str(&declaration);
         source.push_str(&format!("@group(0) @binding(0) var<uniform> job: {uniform};\n"));

@@ -16,11 +16,13 @@ mod session;
 pub mod shared;
 pub mod stages;
 mod training;
+mod walk;
 
 pub use context::Traffic;
 pub use form::Form;
 pub use session::StageTime;
 pub use training::GpuTraining;
+pub use walk::GpuWalk;
 
 use crate::data::Dataset;
 use crate::engine::{Engine, Loss, LossSpec};

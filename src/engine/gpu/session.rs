@@ -32,12 +32,14 @@ pub struct StageTime {
 }
 
 /// A dispatch with everything it needs.
+#[derive(Clone)]
 pub(super) struct Bound {
     pub pipeline: Arc<Pipeline>,
     pub group: Arc<wgpu::BindGroup>,
     /// Of what it is told in the uniform buffer.
     pub offset: u32,
     pub workgroups: [u32; 2],
+    pub span: usize,
     pub stage: &'static str,
     pub flops: f64,
     pub pairs: u64,
@@ -169,18 +171,25 @@ impl Session {
             bytes.len() as u64,
             BufferUsages::UNIFORM | BufferUsages::COPY_DST,
         )?;
-        let mut groups: HashMap<(String, usize, usize), Arc<wgpu::BindGroup>> = HashMap::new();
+        // A stage may have thousands of dispatches: its source is composed, and its buffers are bound, once.
+        let mut stages: HashMap<&str, (Composed, Arc<Pipeline>)> = HashMap::new();
+        let mut groups: HashMap<(&str, usize, usize), Arc<wgpu::BindGroup>> = HashMap::new();
         let mut next = 0u32;
         let mut bound = [Vec::new(), Vec::new()];
         for (list, bound) in lists.iter().zip(&mut bound) {
             for dispatch in list {
-                let composed = self.compose(&choice, dispatch.stage)?;
-                let pipeline = self.context.pipeline(dispatch.stage, &composed)?;
-                let key = (composed.label.clone(), dispatch.span, dispatch.other);
+                let name = dispatch.stage.name;
+                if !stages.contains_key(name) {
+                    let composed = self.compose(&choice, dispatch.stage)?;
+                    let pipeline = self.context.pipeline(dispatch.stage, &composed)?;
+                    stages.insert(name, (composed, pipeline));
+                }
+                let (composed, pipeline) = &stages[name];
+                let key = (name, dispatch.span, dispatch.other);
                 let group = match groups.get(&key) {
                     Some(group) => group.clone(),
                     None => {
-                        let group = Arc::new(self.bind_group(&pipeline, &composed.slots, dispatch, &jobs)?);
+                        let group = Arc::new(self.bind_group(pipeline, &composed.slots, dispatch, &jobs)?);
                         groups.insert(key, group.clone());
                         group
                     }
@@ -192,11 +201,12 @@ impl Session {
                 bytes[offset as usize..offset as usize + told.len()].copy_from_slice(&told);
                 next += 1;
                 bound.push(Bound {
-                    pipeline,
+                    pipeline: pipeline.clone(),
                     group,
                     offset,
                     workgroups: dispatch.workgroups(),
-                    stage: dispatch.stage.name,
+                    span: dispatch.span,
+                    stage: name,
                     flops: dispatch.flops,
                     pairs: dispatch.pairs,
                 });
@@ -266,13 +276,8 @@ impl Session {
         let d = data.dim();
         // A tilted kernel with a full diffusion needs a x itself; otherwise a point among the samples serves better.
         let at_origin = self.form.full && traits_of(spec.kernel.kind()).tilted;
-        let centre = |e: usize, j: usize| {
-            let rows = data.rows(e);
-            let sum: f64 = rows.clone().map(|i| data.samples()[(i, j)]).sum();
-            if at_origin { 0.0 } else { (sum / rows.len() as f64) as f32 }
-        };
-        let centres = (0..data.environments()).flat_map(|e| (0..d).map(move |j| (e, j)));
-        let packed = pack::rows(centres.map(|(e, j)| centre(e, j)), d);
+        let centre = |e: usize| if at_origin { vec![0.0; d] } else { data.means(e) };
+        let packed = pack::rows((0..data.environments()).flat_map(centre).map(|v| v as f32), d);
         self.context.write(&self.shared[&Slot::Centres], 0, bytemuck::cast_slice(&packed))
     }
 
@@ -290,6 +295,17 @@ impl Session {
     /// Forgets what the device holds: something else has changed its parameters.
     pub fn forget_parameters(&mut self) {
         self.uploaded.clear();
+    }
+
+    /// The dispatches of some stages on a span's rows.
+    pub fn dispatches_of(&self, span: usize, stages: &[&str]) -> Vec<Bound> {
+        let wanted = |bound: &&Bound| bound.span == span && stages.contains(&bound.stage);
+        self.value.iter().filter(wanted).cloned().collect()
+    }
+
+    /// Floating-point operations after which a submission shall end.
+    pub fn dispatch_flops(&self) -> f64 {
+        self.dispatch_flops
     }
 
     /// Runs all dispatches and leaves losses, and the gradient if asked for, on the device.
@@ -431,9 +447,14 @@ impl Session {
 }
 
 impl Bound {
-    fn record(&self, pass: &mut wgpu::ComputePass<'_>) {
+    pub fn record(&self, pass: &mut wgpu::ComputePass<'_>) {
+        self.record_at(pass, self.offset);
+    }
+
+    /// Told by another part of its uniform buffer.
+    pub fn record_at(&self, pass: &mut wgpu::ComputePass<'_>, offset: u32) {
         pass.set_pipeline(&self.pipeline.pipeline);
-        pass.set_bind_group(0, self.group.as_ref(), &[self.offset]);
+        pass.set_bind_group(0, self.group.as_ref(), &[offset]);
         pass.dispatch_workgroups(self.workgroups[0], self.workgroups[1], 1);
     }
 }

@@ -215,6 +215,36 @@ shared_struct! {
     }
 }
 
+shared_struct! {
+    /// Everything a step of a simulation is told.
+    Walk {
+        /// Workgroups that have work.
+        groups: u32,
+        /// The span's first block.
+        first_block: u32,
+        /// d.
+        dim: u32,
+        /// Quads of a row of d numbers.
+        stride: u32,
+        /// Quads of a chain's record in `work`.
+        work_stride: u32,
+        /// b in it.
+        at_b: u32,
+        /// z in it (full diffusion).
+        at_bar: u32,
+        /// Noise in `parameters`.
+        at_noise: u32,
+        /// Log-scales in `parameters`.
+        at_scale: u32,
+        /// Steps so far, this one included; 0 draws where chains start.
+        step: u32,
+        /// The length of a step in time.
+        dt: f32,
+        /// Its root.
+        root_dt: f32,
+    }
+}
+
 /// The constants that every shader may use.
 pub fn constants() -> String {
     let list = [

@@ -51,11 +51,15 @@ pub enum Slot {
     Samples,
     /// Where each environment's samples are.
     Sources,
+    /// The least value of each variable in a simulation.
+    Floors,
+    /// The seed of each environment's random numbers in a simulation.
+    Seeds,
 }
 
 impl Slot {
     /// Every slot, in the order of bindings.
-    pub const ALL: [Slot; 24] = [
+    pub const ALL: [Slot; 26] = [
         Slot::X,
         Slot::Work,
         Slot::XOther,
@@ -80,6 +84,8 @@ impl Slot {
         Slot::Penalties,
         Slot::Samples,
         Slot::Sources,
+        Slot::Floors,
+        Slot::Seeds,
     ];
 
     /// Name, element and shape in WGSL.
@@ -110,6 +116,8 @@ impl Slot {
             Slot::Penalties => ("penalties", "f32", "(workgroups)"),
             Slot::Samples => ("samples", QUAD, "(rows of all environments, stride)"),
             Slot::Sources => ("sources", "Source", "(environments)"),
+            Slot::Floors => ("floors", QUAD, "(stride)"),
+            Slot::Seeds => ("seeds", "vec2<u32>", "(environments)"),
         }
     }
 }
@@ -151,6 +159,8 @@ pub enum Told {
     Job,
     /// [`super::shared::Training`].
     Training,
+    /// [`super::shared::Walk`].
+    Walk,
 }
 
 macro_rules! stages {
@@ -211,4 +221,6 @@ stages! {
     FINITE = "finite" [] writes [State] by 256 Training;
     /// One Adam update.
     ADAM = "adam" [] writes [Parameters Moments State] by 256 Training;
+    /// One step of every chain of a simulation.
+    EULER = "euler" [Diffusion] writes [X Work] by 256 Walk;
 }

@@ -89,7 +89,7 @@ impl GpuTraining {
         session.forget_parameters();
         let (context, form, sizes) = (session.context.clone(), session.form, session.plan.sizes);
         let buffers = allocate(&context, &session, data, free, batches.is_some())?;
-        let read = (sizes.losses + u64::from(STRIDING_GROUPS) * 4 + 16).max(3 * sizes.parameters);
+        let read = (sizes.losses + u64::from(STRIDING_GROUPS) * 4).max(3 * sizes.parameters) + 16;
         let staging =
             context.buffer("training staging", read, BufferUsages::COPY_DST | BufferUsages::MAP_READ)?;
         let told = told(&form, sizes.parameters, spec);
@@ -145,7 +145,7 @@ impl GpuTraining {
         }
         let group = Arc::new(context.bind(&pipeline.layout, &entries)?);
         let workgroups = fold(told.groups);
-        Ok(Bound { pipeline, group, offset: 0, workgroups, stage: stage.name, flops: 0.0, pairs: 0 })
+        Ok(Bound { pipeline, group, offset: 0, workgroups, span, stage: stage.name, flops: 0.0, pairs: 0 })
     }
 
     /// Waits until all steps so far are done.
@@ -215,8 +215,14 @@ impl Trains for GpuTraining {
     fn state(&mut self) -> Result<State> {
         let size = self.session.plan.sizes.parameters;
         let parameters = self.session.buffer_of(Slot::Parameters, 0);
-        let bytes = self.read(&[(parameters, size), (&self.buffers[&Slot::Moments], 2 * size)])?;
-        let packed: Vec<f32> = bytemuck::pod_collect_to_vec(&bytes);
+        let bytes = self.read(&[
+            (parameters, size),
+            (&self.buffers[&Slot::Moments], 2 * size),
+            (&self.buffers[&Slot::State], 16),
+        ])?;
+        let (packed, state) = bytes.split_at(3 * size as usize);
+        let packed: Vec<f32> = bytemuck::pod_collect_to_vec(packed);
+        let state: Vec<u32> = bytemuck::pod_collect_to_vec(state);
         let (parameters, moments) = packed.split_at(size as usize / 4);
         let unpack = |quads: &[f32]| {
             let mut tensors = self.like.clone();
@@ -227,8 +233,6 @@ impl Trains for GpuTraining {
         let every_other = |from: usize| {
             moments.chunks_exact(4).skip(from).step_by(2).flatten().copied().collect::<Vec<_>>()
         };
-        let bytes = self.read(&[(&self.buffers[&Slot::State], 16)])?;
-        let state: Vec<u32> = bytemuck::pod_collect_to_vec(&bytes);
         let noted = state[1] != NONE || state[2] != NONE;
         Ok(State {
             // A step that came to nothing was counted.

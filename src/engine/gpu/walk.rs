@@ -1,0 +1,231 @@
+//! Simulation on the device: chains of several interventions side by side, many steps per submission. The host uploads
+//! what interventions change and reads chains when it wants samples of them.
+
+use super::form::Form;
+use super::plan::fold;
+use super::session::{Bound, Session};
+use super::shared::{ROW_BLOCK, Walk};
+use super::stages::{self, Slot};
+use super::{GpuEngine, pack};
+use crate::engine::LossSpec;
+use crate::kernel::Kernel;
+use crate::model::Parameters;
+use crate::objective::{Estimator, Objective};
+use crate::{Matrix, Result, Scalar};
+use encase::{ShaderSize, UniformBuffer};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use wgpu::{Buffer, BufferUsages};
+
+/// Steps of one submission at most: each is told by its own part of a uniform buffer.
+const STEPS: u32 = 64;
+/// Only the drift of this loss is evaluated, and the kernel that needs the fewest stages serves.
+const SPEC: LossSpec = LossSpec {
+    objective: Objective::Skds,
+    kernel: Kernel::Rbf { bandwidth: 1.0 },
+    estimator: Estimator::Linear,
+};
+
+/// Chains of Euler–Maruyama on a GPU.
+pub struct GpuWalk {
+    session: Session,
+    /// The stages that find b, by span.
+    drift: Vec<Vec<Bound>>,
+    /// The step of each span, to be told by a part of `told`.
+    euler: Vec<Bound>,
+    walks: Vec<Walk>,
+    told: Buffer,
+    part_bytes: u32,
+    staging: Buffer,
+    chains: Vec<usize>,
+    step: u32,
+}
+
+impl GpuEngine {
+    /// Puts `chains[e]` chains of each environment of `parameters` at standard normal points, drawn by `seeds[e]`.
+    /// `floor` is the least value of each variable.
+    pub fn walk<T: Scalar>(
+        &self,
+        parameters: &Parameters<T>,
+        chains: &[usize],
+        seeds: &[u64],
+        dt: f64,
+        floor: Option<&[f64]>,
+    ) -> Result<GpuWalk> {
+        parameters.check_fits(parameters.dim(), chains.len())?;
+        let form = Form::of(parameters, chains.len());
+        let mut session = Session::new(self.context()?, chains, &SPEC, form, &self.bounds, 0, &self.edits)?;
+        session.write_parameters(parameters)?;
+        GpuWalk::new(session, chains, seeds, dt, floor)
+    }
+}
+
+impl GpuWalk {
+    fn new(
+        session: Session,
+        chains: &[usize],
+        seeds: &[u64],
+        dt: f64,
+        floor: Option<&[f64]>,
+    ) -> Result<Self> {
+        let (context, form) = (session.context.clone(), session.form);
+        let floors = context.storage("floors", form.stride() * 16)?;
+        let floor = floor.map_or_else(|| vec![f32::MIN; form.dim], |f| f.iter().map(|v| *v as f32).collect());
+        context.write(&floors, 0, bytemuck::cast_slice(&pack::rows(floor.into_iter(), form.dim)))?;
+        let halves: Vec<[u32; 2]> = seeds.iter().map(|seed| [*seed as u32, (*seed >> 32) as u32]).collect();
+        let seeds = context.storage("seeds", 8 * halves.len() as u64)?;
+        context.write(&seeds, 0, bytemuck::cast_slice(&halves))?;
+
+        let job = form.job(&SPEC);
+        let walk = Walk {
+            dim: job.dim,
+            stride: job.stride,
+            work_stride: job.work_stride,
+            at_b: job.at_b,
+            at_bar: job.at_bar,
+            at_noise: job.at_noise,
+            at_scale: job.at_scale,
+            dt: dt as f32,
+            root_dt: dt.sqrt() as f32,
+            ..Walk::default()
+        };
+        let alignment = context.device.limits().min_uniform_buffer_offset_alignment;
+        let part_bytes = (Walk::SHADER_SIZE.get() as u32).next_multiple_of(alignment);
+        let spans = session.plan.spans.clone();
+        let bytes = u64::from(part_bytes) * u64::from(STEPS) * spans.len() as u64;
+        let told = context.buffer("walk", bytes, BufferUsages::UNIFORM | BufferUsages::COPY_DST)?;
+        let composed = session.compose(&form.choice(&SPEC), &stages::EULER)?;
+        let pipeline = context.pipeline(&stages::EULER, &composed)?;
+        let (mut euler, mut walks) = (Vec::new(), Vec::new());
+        for (at, span) in spans.iter().enumerate() {
+            let binding = wgpu::BufferBinding { buffer: &told, offset: 0, size: Some(Walk::SHADER_SIZE) };
+            let mut entries =
+                vec![wgpu::BindGroupEntry { binding: 0, resource: wgpu::BindingResource::Buffer(binding) }];
+            for (place, slot) in composed.slots.iter().enumerate() {
+                let buffer = match slot {
+                    Slot::Floors => &floors,
+                    Slot::Seeds => &seeds,
+                    slot => session.buffer_of(*slot, at),
+                };
+                entries.push(wgpu::BindGroupEntry {
+                    binding: place as u32 + 1,
+                    resource: buffer.as_entire_binding(),
+                });
+            }
+            let groups = span.blocks as u32;
+            euler.push(Bound {
+                pipeline: pipeline.clone(),
+                group: Arc::new(context.bind(&pipeline.layout, &entries)?),
+                offset: 0,
+                workgroups: fold(groups),
+                span: at,
+                stage: stages::EULER.name,
+                flops: span.rows() as f64
+                    * form.dim as f64
+                    * if form.full { 2.0 * form.dim as f64 } else { 50.0 },
+                pairs: 0,
+            });
+            walks.push(Walk { groups, first_block: span.first_block as u32, ..walk });
+        }
+        let drift = (0..spans.len())
+            .map(|span| session.dispatches_of(span, &[stages::DRIFT.name, stages::TILT.name]))
+            .collect();
+        let read = spans.iter().map(|span| span.blocks).max().unwrap_or(1) * session.plan.sizes.x_block;
+        let staging = context.buffer("chains", read, BufferUsages::COPY_DST | BufferUsages::MAP_READ)?;
+        let mut walk = GpuWalk {
+            session,
+            drift,
+            euler,
+            walks,
+            told,
+            part_bytes,
+            staging,
+            chains: chains.to_vec(),
+            step: 0,
+        };
+        walk.submit(1, true)?;
+        Ok(walk)
+    }
+
+    /// Walks all chains on; `done` counts steps of all of them.
+    pub fn walk(&mut self, steps: usize, done: &AtomicU64) -> Result<()> {
+        let flops: f64 = self.drift.iter().flatten().chain(&self.euler).map(|bound| bound.flops).sum();
+        let at_once = ((self.session.dispatch_flops() / flops) as usize).clamp(1, STEPS as usize);
+        let chains = self.chains.iter().sum::<usize>() as u64;
+        let mut left = steps;
+        while left > 0 {
+            let count = left.min(at_once);
+            self.submit(count as u32, false)?;
+            self.session.context.wait()?;
+            done.fetch_add(count as u64 * chains, Ordering::Relaxed);
+            left -= count;
+        }
+        Ok(())
+    }
+
+    /// Submits `count` steps, or the one that draws where chains start.
+    fn submit(&mut self, count: u32, start: bool) -> Result<()> {
+        let context = self.session.context.clone();
+        let spans = self.euler.len() as u32;
+        let mut bytes = vec![0u8; (count * spans * self.part_bytes) as usize];
+        for part in 0..count * spans {
+            // Step 0 is the start. Past 2³² steps counters would come again: centuries away.
+            let step = if start { 0 } else { self.step + 1 + part / spans };
+            let mut uniform = UniformBuffer::new(Vec::new());
+            uniform
+                .write(&Walk { step, ..self.walks[(part % spans) as usize] })
+                .expect("a vector takes every struct");
+            let told = uniform.into_inner();
+            let at = (part * self.part_bytes) as usize;
+            bytes[at..at + told.len()].copy_from_slice(&told);
+        }
+        context.write(&self.told, 0, &bytes)?;
+        let commands = context.record(|encoder| {
+            let mut pass = encoder.begin_compute_pass(&Default::default());
+            let mut dispatches = 0;
+            for part in 0..count * spans {
+                let span = (part % spans) as usize;
+                if !start {
+                    self.drift[span].iter().for_each(|bound| bound.record(&mut pass));
+                    dispatches += self.drift[span].len() as u64;
+                }
+                self.euler[span].record_at(&mut pass, part * self.part_bytes);
+                dispatches += 1;
+            }
+            dispatches
+        })?;
+        context.submit(commands)?;
+        if !start {
+            self.step += count;
+        }
+        Ok(())
+    }
+
+    /// Where the chains of each environment are, one per row.
+    pub fn chains(&self) -> Result<Vec<Matrix<f64>>> {
+        let (context, plan) = (&self.session.context, &self.session.plan);
+        let (d, stride) = (self.session.form.dim, self.session.form.stride() as usize * 4);
+        let mut all: Vec<Matrix<f64>> = self.chains.iter().map(|n| Matrix::full(*n, d, 0.0)).collect();
+        for (at, span) in plan.spans.iter().enumerate() {
+            let size = span.blocks * plan.sizes.x_block;
+            let commands = context.record(|encoder| {
+                let source = self.session.buffer_of(Slot::X, at);
+                encoder.copy_buffer_to_buffer(source, 0, &self.staging, 0, size);
+                0
+            })?;
+            context.submit(commands)?;
+            let numbers: Vec<f32> = bytemuck::pod_collect_to_vec(&context.read(&self.staging, size)?);
+            for (row, values) in numbers.chunks_exact(stride).enumerate() {
+                let block = span.first_block as usize + row / ROW_BLOCK as usize;
+                let owner = plan.blocks[block];
+                let chain =
+                    (block - owner.first_block as usize) * ROW_BLOCK as usize + row % ROW_BLOCK as usize;
+                if chain < owner.rows as usize {
+                    let out = all[owner.environment as usize].row_mut(chain);
+                    out.iter_mut().zip(values).for_each(|(out, value)| *out = f64::from(*value));
+                }
+            }
+        }
+        Ok(all)
+    }
+}
