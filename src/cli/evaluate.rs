@@ -12,8 +12,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What finding a shift counts for in progress, beside comparing samples.
-const PARTS_OF_SHIFT: u64 = 4;
+/// What progress is counted in.
+const PARTS: u64 = 1000;
 
 /// Predict unseen interventions and compare with what happened.
 #[derive(clap::Args)]
@@ -68,11 +68,9 @@ pub(super) fn run(args: &Args) -> Result<()> {
         SampleSettings { method: args.method, nonnegative: args.nonnegative, ..SampleSettings::default() };
     let sampler = args.device.sampler(settings.method_for(&model)?)?;
     let done = Arc::new(AtomicU64::new(0));
-    // Finding a shift takes many simulations, predicting and comparing one.
-    let parts = test.environments() as u64 * (PARTS_OF_SHIFT + 1);
-    let watch = Watch::new("parts", done.clone(), parts);
-    let predictions = predict(&sampler, &model, &test, &settings, args.seed, &mut |shifts, compared| {
-        done.store(shifts as u64 * PARTS_OF_SHIFT + compared as u64, Ordering::Relaxed);
+    let watch = Watch::new("parts", done.clone(), PARTS);
+    let predictions = predict(&sampler, &model, &test, &settings, args.seed, &mut |share| {
+        done.store((share * PARTS as f64) as u64, Ordering::Relaxed);
     })?;
     drop(watch);
     let report = Report::new(predictions);

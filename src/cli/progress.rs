@@ -40,12 +40,12 @@ impl Watch {
                 while waits(LINE_EVERY) {
                     let so_far = done.load(Ordering::Relaxed);
                     let rate = so_far as f64 / start.elapsed().as_secs_f64();
-                    let left =
-                        Duration::from_secs_f64(((all - so_far.min(all)) as f64 / rate.max(1.0)).min(1e9));
-                    eprintln!(
-                        "{so_far} of {all} {what}, {rate:.3e} per second, {} left",
-                        HumanDuration(left)
-                    );
+                    if so_far == 0 {
+                        continue;
+                    }
+                    let left = ((all - so_far.min(all)) as f64 / rate).min(1e9);
+                    let left = HumanDuration(Duration::from_secs_f64(left));
+                    eprintln!("{so_far} of {all} {what}, {rate:.3e} per second, {left} left");
                 }
             }
         });

@@ -14,6 +14,9 @@ const SAMPLES: usize = 512;
 /// A mean is matched if it misses by this part of the variable's standard deviation: the estimate errs by 0.04.
 const TOLERANCE: f64 = 2e-3;
 
+/// Simulations after which most searches are over.
+const USUAL_TRIES: usize = 6;
+
 /// Means that an intervention shall bring about.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wanted {
@@ -27,14 +30,14 @@ pub struct Wanted {
 /// closed form for exact sampling of a linear model, otherwise by bracketing on simulations, each with one seed and all
 /// of them at once. An intervention under which the model has no stationary law is an error of its own entry.
 ///
-/// `watch` is called with the number of entries that are settled.
+/// `watch` is called with roughly the share of the work that is done.
 pub fn match_means(
     sampler: &Sampler,
     model: &Model,
     wanted: &[Wanted],
     settings: &SampleSettings,
     seed: u64,
-    watch: &mut dyn FnMut(usize),
+    watch: &mut dyn FnMut(f64),
 ) -> Result<Vec<Result<Intervention>>> {
     let goal = |wanted: &Wanted| -> Vec<f64> {
         wanted.targets.iter().zip(&wanted.means).map(|(&j, mean)| in_model_units(model, j, *mean)).collect()
@@ -49,7 +52,7 @@ pub fn match_means(
         wanted.iter().map(|wanted| Search::new(model.dim(), &wanted.targets, goal(wanted))).collect();
     loop {
         let active: Vec<usize> = (0..searches.len()).filter(|&k| searches[k].is_active()).collect();
-        watch(searches.len() - active.len());
+        watch(searches.iter().map(Search::progress).sum::<f64>() / searches.len() as f64);
         if active.is_empty() {
             return Ok(searches.into_iter().map(|search| search.outcome).collect());
         }
@@ -109,6 +112,8 @@ struct Search {
     /// Which target, over all sweeps.
     turn: usize,
     root: Root,
+    /// Simulations of this turn.
+    tries: usize,
     /// The intervention found so far, or why there is none.
     outcome: Result<Intervention>,
 }
@@ -116,7 +121,7 @@ struct Search {
 impl Search {
     fn new(d: usize, targets: &[usize], goal: Vec<f64>) -> Self {
         let outcome = Ok(Intervention::none(d));
-        Search { targets: targets.to_vec(), goal, turn: 0, root: Root::new(0.0), outcome }
+        Search { targets: targets.to_vec(), goal, turn: 0, root: Root::new(0.0), tries: 0, outcome }
     }
 
     fn turns(&self) -> usize {
@@ -125,6 +130,15 @@ impl Search {
 
     fn is_active(&self) -> bool {
         self.outcome.is_ok() && self.turn < self.turns()
+    }
+
+    /// From 0 to 1: most roots are found after [`USUAL_TRIES`].
+    fn progress(&self) -> f64 {
+        if !self.is_active() {
+            return 1.0;
+        }
+        (self.turn as f64 + self.tries.min(USUAL_TRIES) as f64 / (USUAL_TRIES + 1) as f64)
+            / self.turns() as f64
     }
 
     fn target(&self) -> usize {
@@ -140,6 +154,7 @@ impl Search {
 
     fn hear(&mut self, model: &Model, samples: Result<Matrix<f64>>) -> Result<()> {
         let j = self.target();
+        self.tries += 1;
         match samples {
             Ok(samples) => {
                 let n = samples.rows() as f64;
@@ -160,7 +175,7 @@ impl Search {
         if self.root.next().is_none() {
             let intervention = self.outcome.as_mut().expect("only active searches are told");
             intervention.shift[j] = self.root.found();
-            self.turn += 1;
+            (self.turn, self.tries) = (self.turn + 1, 0);
             if self.turn < self.turns() {
                 let j = self.target();
                 let start = self.outcome.as_ref().map_or(0.0, |intervention| intervention.shift[j]);

@@ -71,15 +71,18 @@ pub fn check_test_data(model: &Model, test: &Dataset) -> Result<()> {
     }
 }
 
-/// Predicts every environment of the test data and compares. `watch` is called with the environments of which the
-/// shifts are found, and the environments that are compared.
+/// What finding shifts counts for in progress, beside comparing samples: it takes several simulations.
+const SHARE_OF_SHIFTS: f64 = 0.8;
+
+/// Predicts every environment of the test data and compares. `watch` is called with the share of the work that is done,
+/// from 0 to 1.
 pub fn predict(
     sampler: &Sampler,
     model: &Model,
     test: &Dataset,
     settings: &SampleSettings,
     seed: u64,
-    watch: &mut (dyn FnMut(usize, usize) + Send),
+    watch: &mut dyn FnMut(f64),
 ) -> Result<Vec<Prediction>> {
     check_test_data(model, test)?;
     let wanted: Vec<Wanted> = (0..test.environments())
@@ -89,7 +92,9 @@ pub fn predict(
             Wanted { means: targets.iter().map(|&j| means[j]).collect(), targets }
         })
         .collect();
-    let found = match_means(sampler, model, &wanted, settings, seed, &mut |settled| watch(settled, 0))?;
+    let found = match_means(sampler, model, &wanted, settings, seed, &mut |share| {
+        watch(share * SHARE_OF_SHIFTS);
+    })?;
     let draws: Vec<(usize, Draw<'_>)> = found
         .iter()
         .enumerate()
@@ -117,7 +122,7 @@ pub fn predict(
         };
         let targets = wanted.targets.iter().map(|&j| model.names[j].clone()).collect();
         predictions.push(Prediction { environment: e, targets, shifts, scores, unstable });
-        watch(test.environments(), e + 1);
+        watch(SHARE_OF_SHIFTS + (1.0 - SHARE_OF_SHIFTS) * (e + 1) as f64 / test.environments() as f64);
     }
     Ok(predictions)
 }

@@ -17,6 +17,7 @@ mod tests;
 
 pub(crate) use file::TensorFile;
 pub use fitted::Model;
+pub(crate) use penalty::{ENTRIES_PER_TASK, Groups};
 pub use penalty::{Penalty, PenaltyKind};
 
 use crate::named::named;

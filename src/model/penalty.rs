@@ -3,6 +3,10 @@
 use super::{Drift, Parameters};
 use crate::Scalar;
 use crate::named::named;
+use rayon::prelude::*;
+
+/// Weights that one task takes.
+pub(crate) const ENTRIES_PER_TASK: usize = 1 << 15;
 
 /// Which groups of effects are penalised. The effect of i on j, e_ji, is w_ji for the linear model and the input
 /// weights of variable i into network j, one per hidden unit, for the MLP. Effects of a variable on itself are free.
@@ -30,19 +34,15 @@ named!(PenaltyKind, "penalty", { Ingoing => "ingoing", Outgoing => "outgoing", B
 impl Penalty {
     /// The penalty's value.
     pub fn value<T: Scalar>(&self, parameters: &Parameters<T>) -> f64 {
-        self.value_of(&Norms::of(parameters), parameters.dim())
-    }
-
-    fn value_of(&self, norms: &Norms, d: usize) -> f64 {
-        let d = d as f64;
-        let mut sum = 0.0;
-        if self.kind != PenaltyKind::Outgoing {
-            sum += norms.ingoing.iter().sum::<f64>();
-        }
-        if self.kind != PenaltyKind::Ingoing {
-            sum += norms.outgoing.iter().sum::<f64>();
-        }
-        self.lambda / d * sum / d
+        let groups = self.groups(parameters);
+        let mut norms = Vec::new();
+        let ingoing: f64 = effects(parameters)
+            .0
+            .chunks(groups.entries())
+            .enumerate()
+            .map(|(j, w)| groups.norms(j, w, &mut norms))
+            .sum();
+        groups.outgoing_value + ingoing
     }
 
     /// Adds a subgradient to `gradient` and returns the value. Where a group is 0 its subgradient is 0.
@@ -50,33 +50,99 @@ impl Penalty {
     /// # Panics
     /// If `gradient` does not have the shape of `parameters`.
     pub fn add_gradient<T: Scalar>(&self, parameters: &Parameters<T>, gradient: &mut Parameters<T>) -> f64 {
-        let d = parameters.dim();
-        let norms = Norms::of(parameters);
-        let scale = self.lambda / (d * d) as f64;
-        let (weights, h) = effects(parameters);
-        let bars = match &mut gradient.drift {
-            Drift::Linear { weights } => weights.as_mut_slice(),
-            Drift::Mlp { hidden_weights, .. } => hidden_weights.as_mut_slice(),
-        };
+        let groups = self.groups(parameters);
+        let weights = effects(parameters).0;
+        let bars = penalised_mut(gradient);
         assert_eq!(weights.len(), bars.len(), "a gradient has the shape of its parameters");
-        for (row, (weights, bars)) in weights.chunks_exact(d).zip(bars.chunks_exact_mut(d)).enumerate() {
-            let j = row / h;
-            for i in (0..d).filter(|&i| i != j) {
-                let mut slope = 0.0;
-                if self.kind != PenaltyKind::Outgoing {
-                    slope += inverse(norms.ingoing[j * d + i]);
-                }
-                if self.kind != PenaltyKind::Ingoing {
-                    slope += inverse(norms.outgoing[i]);
-                }
-                bars[i] += T::from_f64(scale * slope * weights[i].to_f64());
+        let networks = weights.chunks(groups.entries()).zip(bars.chunks_mut(groups.entries()));
+        let mut norms = Vec::new();
+        let ingoing: f64 = networks
+            .enumerate()
+            .map(|(j, (weights, bars))| groups.add_to(j, weights, bars, &mut norms))
+            .sum();
+        groups.outgoing_value + ingoing
+    }
+
+    /// What the groups of all networks have in common, so that networks can be gone through in any order.
+    pub(crate) fn groups<T: Scalar>(&self, parameters: &Parameters<T>) -> Groups {
+        let dim = parameters.dim();
+        let (weights, units) = effects(parameters);
+        let scale = self.lambda / (dim * dim) as f64;
+        let ingoing = self.kind != PenaltyKind::Outgoing;
+        let mut groups = Groups { dim, units, scale, ingoing, outgoing: vec![0.0; dim], outgoing_value: 0.0 };
+        if self.kind != PenaltyKind::Ingoing {
+            let norms = column_norms(weights, dim, units);
+            groups.outgoing_value = scale * norms.iter().sum::<f64>();
+            groups.outgoing = norms.into_iter().map(inverse).collect();
+        }
+        groups
+    }
+}
+
+/// The penalised weights, one network of h rows of d after the other.
+fn penalised_mut<T: Scalar>(parameters: &mut Parameters<T>) -> &mut [T] {
+    match &mut parameters.drift {
+        Drift::Linear { weights } => weights.as_mut_slice(),
+        Drift::Mlp { hidden_weights, .. } => hidden_weights.as_mut_slice(),
+    }
+}
+
+/// The penalty's groups. Norms are in f64, so that squares of small f32 weights do not vanish.
+pub(crate) struct Groups {
+    dim: usize,
+    units: usize,
+    /// λ/d².
+    scale: f64,
+    ingoing: bool,
+    /// 1/‖(e_ji)_{j≠i}‖ at i; 0 without outgoing groups.
+    outgoing: Vec<f64>,
+    /// The outgoing part of the penalty.
+    pub outgoing_value: f64,
+}
+
+impl Groups {
+    /// Weights of a network.
+    pub fn entries(&self) -> usize {
+        self.dim * self.units
+    }
+
+    /// Fills `norms` with ‖e_ji‖, and 0 at i = j; returns the ingoing part of the penalty of network j.
+    #[inline(always)]
+    fn norms<T: Scalar>(&self, j: usize, weights: &[T], norms: &mut Vec<f64>) -> f64 {
+        norms.clear();
+        norms.resize(self.dim, 0.0);
+        if !self.ingoing {
+            return 0.0;
+        }
+        for row in weights.chunks_exact(self.dim) {
+            norms.iter_mut().zip(row).for_each(|(norm, w)| *norm += w.to_f64() * w.to_f64());
+        }
+        norms[j] = 0.0;
+        norms.iter_mut().for_each(|norm| *norm = norm.sqrt());
+        self.scale * norms.iter().sum::<f64>()
+    }
+
+    /// Adds the subgradient of network j's weights to `bars`; returns the ingoing part of its penalty. `norms` is space.
+    #[inline(always)]
+    pub fn add_to<T: Scalar>(&self, j: usize, weights: &[T], bars: &mut [T], norms: &mut Vec<f64>) -> f64 {
+        let value = self.norms(j, weights, norms);
+        let slopes = norms;
+        slopes
+            .iter_mut()
+            .zip(&self.outgoing)
+            .for_each(|(slope, out)| *slope = self.scale * (inverse(*slope) + out));
+        slopes[j] = 0.0;
+        for (weights, bars) in weights.chunks_exact(self.dim).zip(bars.chunks_exact_mut(self.dim)) {
+            for ((bar, slope), w) in bars.iter_mut().zip(&*slopes).zip(weights) {
+                *bar += T::from_f64(slope * w.to_f64());
             }
         }
-        self.value_of(&norms, d)
+        value
     }
 }
 
 /// 1/norm, and 0 for a group that is 0: its weights are 0 too, so their product stays 0 instead of NaN.
+#[inline(always)]
 fn inverse(norm: f64) -> f64 {
     if norm > 0.0 { 1.0 / norm } else { 0.0 }
 }
@@ -89,30 +155,26 @@ fn effects<T: Scalar>(parameters: &Parameters<T>) -> (&[T], usize) {
     }
 }
 
-/// Norms of the groups, in f64 so that squares of small f32 weights do not vanish.
-struct Norms {
-    /// ‖e_ji‖ at j·d + i, 0 on the diagonal.
-    ingoing: Vec<f64>,
-    /// ‖(e_ji)_{j≠i}‖ at i.
-    outgoing: Vec<f64>,
-}
-
-impl Norms {
-    fn of<T: Scalar>(parameters: &Parameters<T>) -> Self {
-        let d = parameters.dim();
-        let (weights, h) = effects(parameters);
-        let (mut ingoing, mut outgoing) = (vec![0.0; d * d], vec![0.0; d]);
-        for (row, weights) in weights.chunks_exact(d).enumerate() {
-            let j = row / h;
-            for i in (0..d).filter(|&i| i != j) {
-                let square = weights[i].to_f64() * weights[i].to_f64();
-                ingoing[j * d + i] += square;
-                outgoing[i] += square;
-            }
+/// ‖(e_ji)_{j≠i}‖ at i. Cut by shape alone, so that the bits do not depend on the number of threads.
+fn column_norms<T: Scalar>(weights: &[T], dim: usize, units: usize) -> Vec<f64> {
+    let networks = (ENTRIES_PER_TASK / (dim * units)).max(1);
+    let squares = |(part, weights): (usize, &[T])| {
+        let mut squares = vec![0.0; dim];
+        for (row, weights) in weights.chunks_exact(dim).enumerate() {
+            let own = part * networks + row / units;
+            let kept = squares[own];
+            squares.iter_mut().zip(weights).for_each(|(square, w)| *square += w.to_f64() * w.to_f64());
+            squares[own] = kept;
         }
-        ingoing.iter_mut().chain(&mut outgoing).for_each(|square| *square = square.sqrt());
-        Norms { ingoing, outgoing }
+        squares
+    };
+    let parts: Vec<Vec<f64>> = weights.par_chunks(networks * dim * units).enumerate().map(squares).collect();
+    let mut norms = vec![0.0; dim];
+    for part in parts {
+        norms.iter_mut().zip(part).for_each(|(norm, square)| *norm += square);
     }
+    norms.iter_mut().for_each(|norm| *norm = norm.sqrt());
+    norms
 }
 
 #[cfg(test)]

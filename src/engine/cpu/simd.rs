@@ -57,3 +57,20 @@ pub(super) fn dot<T: Scalar>(a: &[T], b: &[T]) -> T {
     }
     total(sum)
 }
+
+/// Σ |v|.
+pub(super) fn sum_of_sizes(values: &[f32]) -> f32 {
+    dispatch(
+        #[inline(always)]
+        || {
+            let (groups, rest) = values.as_chunks::<LANES>();
+            let mut sums = [0.0; LANES];
+            for group in groups {
+                for l in 0..LANES {
+                    sums[l] += group[l].abs();
+                }
+            }
+            rest.iter().fold(total(sums), |sum, v| sum + v.abs())
+        },
+    )
+}

@@ -1,16 +1,14 @@
 //! Training on the CPU: batches are gathered from samples that are converted once, and the penalty and Adam's update
 //! are one pass over the parameters.
 
-use super::{CpuLoss, Samples, tasks};
+use super::{CpuLoss, Samples, simd, tasks};
 use crate::data::Dataset;
 use crate::engine::Loss;
 use crate::engine::draw::Batches;
 use crate::engine::training::{Adam, Standing, State, Training, TrainingSpec};
-use crate::model::Parameters;
+use crate::model::{ENTRIES_PER_TASK, Groups, Parameters};
 use crate::{Error, Matrix, Result, Scalar};
-
-/// Entries that one task of Adam's update takes.
-const ENTRIES_PER_TASK: usize = 1 << 15;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Training on the CPU.
 pub struct CpuTraining {
@@ -137,12 +135,24 @@ impl CpuTraining {
     }
 
     fn check_gradient(&self) -> Result<()> {
-        for tensor in self.gradient.tensors() {
-            // A sum of absolute values is finite only if every entry is, and is one fast pass.
-            let sum: f32 = tensor.values.iter().map(|v| v.abs()).sum();
-            if sum.is_finite() {
-                continue;
+        // A sum of absolute values is finite only if every entry is, and is one fast pass.
+        let chunks: Vec<&[f32]> = self
+            .gradient
+            .tensors()
+            .iter()
+            .flat_map(|tensor| tensor.values.chunks(ENTRIES_PER_TASK))
+            .collect();
+        let entries = chunks.iter().map(|chunk| chunk.len()).sum();
+        let finite = AtomicBool::new(true);
+        tasks::run(chunks, entries, |chunk| {
+            if !simd::sum_of_sizes(chunk).is_finite() {
+                finite.store(false, Ordering::Relaxed);
             }
+        });
+        if finite.into_inner() {
+            return Ok(());
+        }
+        for tensor in self.gradient.tensors() {
             if let Some(at) = tensor.values.iter().position(|v| !v.is_finite()) {
                 return Err(Error::NonFinite(format!(
                     "the gradient of {} is {} at entry {at}",
@@ -150,10 +160,13 @@ impl CpuTraining {
                 )));
             }
         }
+        // Finite entries whose sum is not.
         Ok(())
     }
 
-    fn update(&mut self) {
+    /// Adds the penalty's subgradient and takes Adam's step, network by network while its weights are at hand; returns
+    /// the penalty.
+    fn update(&mut self) -> f64 {
         let Adam { learning_rate, beta1, beta2, epsilon } = self.spec.adam;
         let step = self.state.steps as i32 + 1;
         let rates = Rates {
@@ -163,22 +176,64 @@ impl CpuTraining {
             correct: (1.0 / (1.0 - beta2.powi(step))) as f32,
             epsilon: epsilon as f32,
         };
+        let groups = self.spec.penalty.map(|penalty| penalty.groups(&self.state.parameters));
         let State { parameters, mean, square, .. } = &mut self.state;
         let moments = mean.tensors_mut().into_iter().zip(square.tensors_mut());
-        let inputs = self.gradient.tensors().into_iter().zip(self.free.tensors());
+        let inputs = self.gradient.tensors_mut().into_iter().zip(self.free.tensors());
         let mut work = Vec::new();
-        for (((_, p), ((_, m), (_, s))), (g, free)) in
-            parameters.tensors_mut().into_iter().zip(moments).zip(inputs)
-        {
-            let outputs = p
-                .chunks_mut(ENTRIES_PER_TASK)
-                .zip(m.chunks_mut(ENTRIES_PER_TASK))
-                .zip(s.chunks_mut(ENTRIES_PER_TASK));
-            let inputs = g.values.chunks(ENTRIES_PER_TASK).zip(free.values.chunks(ENTRIES_PER_TASK));
-            work.extend(outputs.zip(inputs));
+        let tensors = parameters.tensors_mut().into_iter().zip(moments).zip(inputs);
+        for (number, (((_, p), ((_, m), (_, s))), ((_, g), free))) in tensors.enumerate() {
+            // The first tensor holds what is penalised: whole networks to a task.
+            let groups = groups.as_ref().filter(|_| number == 0);
+            let size = match groups {
+                Some(groups) => groups.entries() * (ENTRIES_PER_TASK / groups.entries()).max(1),
+                None => ENTRIES_PER_TASK,
+            };
+            let outputs = p.chunks_mut(size).zip(m.chunks_mut(size)).zip(s.chunks_mut(size));
+            let inputs = g.chunks_mut(size).zip(free.values.chunks(size));
+            work.extend(outputs.zip(inputs).enumerate().map(|(part, (((p, m), s), (g, free)))| {
+                let first = groups.map_or(0, |groups| part * size / groups.entries());
+                Part { groups, first, p, m, s, g, free }
+            }));
         }
-        let entries = work.iter().map(|(_, (g, _))| g.len()).sum::<usize>();
-        tasks::run(work, entries * 16, |(((p, m), s), (g, free))| rates.update(p, m, s, g, free));
+        let entries = work.iter().map(|part| part.g.len()).sum::<usize>();
+        let mut penalties = vec![0.0; work.len()];
+        let work: Vec<_> = work.into_iter().zip(&mut penalties).collect();
+        tasks::run(work, entries * 16, |(part, penalty)| *penalty = part.update(&rates));
+        groups.map_or(0.0, |groups| groups.outgoing_value) + penalties.iter().sum::<f64>()
+    }
+}
+
+/// A part of all parameters and what goes with it.
+struct Part<'a> {
+    /// Of whole networks, if they are penalised.
+    groups: Option<&'a Groups>,
+    /// The number of the first of them.
+    first: usize,
+    p: &'a mut [f32],
+    m: &'a mut [f32],
+    s: &'a mut [f32],
+    g: &'a mut [f32],
+    free: &'a [f32],
+}
+
+impl Part<'_> {
+    /// Takes Adam's step; returns the ingoing part of the penalty.
+    fn update(self, rates: &Rates) -> f64 {
+        let Part { groups, first, p, m, s, g, free } = self;
+        let mut penalty = 0.0;
+        if let Some(groups) = groups {
+            let mut norms = Vec::new();
+            let networks = p.chunks(groups.entries()).zip(g.chunks_mut(groups.entries()));
+            for (at, (weights, bars)) in networks.enumerate() {
+                penalty += simd::dispatch(
+                    #[inline(always)]
+                    || groups.add_to(first + at, weights, bars, &mut norms),
+                );
+            }
+        }
+        rates.update(p, m, s, g, free);
+        penalty
     }
 }
 
@@ -193,7 +248,7 @@ struct Rates {
 
 impl Rates {
     fn update(&self, p: &mut [f32], m: &mut [f32], s: &mut [f32], g: &[f32], free: &[f32]) {
-        super::simd::dispatch(
+        simd::dispatch(
             #[inline(always)]
             || {
                 let moments = m.iter_mut().zip(s);
@@ -218,12 +273,8 @@ impl Training for CpuTraining {
         };
         let step = self.state.steps + 1;
         let loss = self.evaluate().map_err(|error| at_step(error, step))?;
-        let penalty = match self.spec.penalty {
-            Some(penalty) => penalty.add_gradient(&self.state.parameters, &mut self.gradient),
-            None => 0.0,
-        };
         self.check_gradient().map_err(|error| at_step(error, step))?;
-        self.update();
+        let penalty = self.update();
         self.state.steps = step;
         self.last = (loss, penalty);
         Ok(())
