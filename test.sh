@@ -33,6 +33,8 @@ step cargo fmt --check
 step cargo clippy --release --locked --all-targets -- -D warnings
 step cargo test --release --locked --all-targets --no-fail-fast
 step cargo test --release --locked --doc
+# The README's first command.
+step cargo run --release --locked --example quickstart target/quickstart.svg
 # With the examples, documentation is built with the dependencies that the lints have checked already.
 step cargo doc --release --locked --no-deps --lib --examples
 

@@ -3,12 +3,15 @@
 mod common;
 
 use common::random_data;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 use skds::Matrix;
 use skds::data::Dataset;
+use skds::fit::Checkpoint;
 use skds::model::{Drift, Model};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_skds"));
@@ -91,30 +94,33 @@ fn a_killed_fit_goes_on_to_the_same_bytes() {
     };
     assert!(run(&whole_name, &[]).output().unwrap().status.success());
     let checkpoint = folder.path().join("model.checkpoint.safetensors");
-    let mut more: &[&str] = &[];
-    for _ in 0..3 {
-        let before = std::fs::metadata(&checkpoint).and_then(|m| m.modified()).ok();
+    let reached = || Checkpoint::read(&checkpoint).map(|checkpoint| checkpoint.state.steps);
+    let mut rng = ChaCha8Rng::seed_from_u64(5);
+    let mut steps = 0;
+    for _ in 0..50 {
+        let more: &[&str] = if checkpoint.exists() { &["--resume"] } else { &[] };
         let mut child = run(&model, more).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        // Killed at some moment after it has written a checkpoint.
-        let start = Instant::now();
-        while std::fs::metadata(&checkpoint).and_then(|m| m.modified()).ok() == before
-            && child.try_wait().unwrap().is_none()
-            && start.elapsed() < Duration::from_secs(60)
-        {
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        std::thread::sleep(Duration::from_millis(rng.random_range(1..150)));
         child.kill().unwrap();
         child.wait().unwrap();
         if path.exists() {
-            break;
+            // It came to its end: once more from the start.
+            assert_eq!(std::fs::read(&path).unwrap(), std::fs::read(&whole).unwrap());
+            std::fs::remove_file(&path).unwrap();
+            let _ = std::fs::remove_file(&checkpoint);
+            steps = 0;
+        } else if checkpoint.exists() {
+            // Whatever the moment, the checkpoint is whole and nothing that it had is lost.
+            let now = reached().unwrap();
+            assert!(now >= steps, "{now} after {steps}");
+            steps = now;
+        } else {
+            assert_eq!(steps, 0, "a checkpoint was lost");
         }
-        assert!(checkpoint.exists());
-        more = &["--resume"];
     }
-    if !path.exists() {
-        let output = run(&model, &["--resume"]).output().unwrap();
-        assert!(output.status.success(), "{}", text(&output.stderr));
-    }
+    let more: &[&str] = if checkpoint.exists() { &["--resume"] } else { &[] };
+    let output = run(&model, more).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(std::fs::read(&path).unwrap(), std::fs::read(&whole).unwrap());
     let log = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
     assert_eq!(log("model.log.jsonl"), log("whole.log.jsonl"));

@@ -94,7 +94,7 @@ fn the_report_and_the_table_describe_the_law() {
     }
     let output = skds(&[&model]);
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.starts_with("1000 samples of 2 variables, method exact, "), "{text}");
+    assert!(text.starts_with("1000 samples of 2 variables, method exact on cpu, "), "{text}");
     assert!(text.contains("variable  ") && text.contains("gene a  ") && text.contains("\nγ  "), "{text}");
     assert!(output.stderr.is_empty());
 }

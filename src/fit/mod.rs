@@ -46,6 +46,42 @@ pub trait Watcher {
     fn stopped(&self) -> bool;
 }
 
+/// Hears nothing and keeps nothing.
+pub struct Unwatched;
+
+impl Watcher for Unwatched {
+    fn report(&mut self, _: &Record) {}
+
+    fn keep(&mut self, _: &State, _: &[Record]) -> Result<()> {
+        Ok(())
+    }
+
+    fn stopped(&self) -> bool {
+        false
+    }
+}
+
+/// Fits a model to data on the CPU: [`Problem`] in one call.
+///
+/// ```
+/// use skds::data::Dataset;
+/// use skds::fit::{Settings, fit};
+/// use skds::Matrix;
+///
+/// let samples = Matrix::from_fn(64, 2, |i, j| ((7 * i + 3 * j) as f64).sin());
+/// let data = Dataset::from_environments(vec![samples])?;
+/// let (model, stability) = fit(&data, &Settings { steps: 50, batch: 32, ..Settings::default() })?;
+/// assert_eq!(model.dim(), 2);
+/// assert!(stability.stable);
+/// # Ok::<(), skds::Error>(())
+/// ```
+pub fn fit(data: &Dataset, settings: &Settings) -> Result<(Model, Stability)> {
+    let problem = Problem::new(data, settings)?;
+    let rhythm = Rhythm { report_every: settings.steps.max(1), keep_every: settings.steps.max(1) };
+    let outcome = problem.run(None, None, rhythm, &mut Unwatched)?;
+    problem.model(&outcome.state)
+}
+
 /// How often a fit speaks.
 #[derive(Clone, Copy, Debug)]
 pub struct Rhythm {

@@ -1,0 +1,170 @@
+//! The whole way in one program: a system with feedback, samples of it, a fitted model, and the prediction of an
+//! intervention that the fit never saw, beside what really happens.
+//!
+//! ```text
+//! cargo run --release --example quickstart [PICTURE.svg]
+//! ```
+//!
+//! Five species on a shore act on each other in both directions, so no acyclic causal model describes them:
+//!
+//! ```text
+//!   algae ⊣⊢ kelp        compete for light
+//!   kelp  ↔ urchin       shelter and are grazed less where there are many
+//!   urchin ⊣⊢ limpet     compete for food
+//!   limpet ↔ algae       graze paths that new algae settle on
+//!   limpet ⊣⊢ barnacle   compete for rock
+//! ```
+//!
+//! Mutual effects of equal strength make the process reversible, which is what SKDS assumes; where effects go round in
+//! one direction only, set `objective: Objective::Kds`.
+
+use skds::data::Dataset;
+use skds::evaluate::{Wanted, match_means};
+use skds::fit::{Settings, fit};
+use skds::metric::wasserstein2;
+use skds::model::{Drift, Model, Noise, Parameters};
+use skds::plot::{Colour, Line, Panel, write_svg};
+use skds::sample::{Intervention, SampleSettings, Sampler, stationary_samples};
+use skds::{Matrix, Result};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+const NAMES: [&str; 5] = ["algae", "kelp", "urchin", "limpet", "barnacle"];
+const ROWS: usize = 1000;
+/// The intervention to predict: on `urchin`, which no training environment touches.
+const UNSEEN: (usize, f64) = (2, 2.5);
+
+fn main() -> ExitCode {
+    let picture = std::env::args_os().nth(1).map_or_else(|| PathBuf::from("quickstart.svg"), PathBuf::from);
+    match run(&picture) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// dX = (W X + biases) dt + σ dB; row j of W holds the effects on variable j.
+fn system() -> Model {
+    #[rustfmt::skip]
+    let weights = vec![
+        // algae  kelp urchin limpet barnacle
+        -1.0,    -0.4,  0.0,  0.2,  0.0,
+        -0.4,    -1.0,  0.3,  0.0,  0.0,
+         0.0,     0.3, -1.0, -0.4,  0.0,
+         0.2,     0.0, -0.4, -1.0, -0.4,
+         0.0,     0.0,  0.0, -0.4, -1.0,
+    ];
+    Model {
+        names: NAMES.map(String::from).to_vec(),
+        ..Model::new(Parameters {
+            drift: Drift::Linear { weights: Matrix::from_rows(5, 5, weights) },
+            biases: vec![2.0, 2.0, 2.0, 4.0, 3.0],
+            noise: Noise::Diagonal { log_noise: vec![-0.4; 5] },
+            shift: None,
+            log_scale: None,
+        })
+    }
+}
+
+/// Something pushes one species up, or down.
+fn push(variable: usize, by: f64) -> Result<Intervention> {
+    let mut intervention = Intervention::none(NAMES.len());
+    intervention.add_shift(variable, by)?;
+    Ok(intervention)
+}
+
+fn run(picture: &Path) -> Result<()> {
+    let (truth, exact) = (system(), SampleSettings::default());
+    let draw =
+        |intervention: &Intervention, seed: u64| stationary_samples(&truth, intervention, ROWS, &exact, seed);
+
+    // What an experimenter has: the system at rest, and under pushes of four variables.
+    let pushes = [(0, 3.0), (1, -3.0), (3, 3.0), (4, -3.0)];
+    let mut environments = vec![draw(&Intervention::none(5), 1)?];
+    let mut targets = Matrix::full(pushes.len() + 1, 5, false);
+    for (e, (variable, by)) in pushes.into_iter().enumerate() {
+        environments.push(draw(&push(variable, by)?, 2 + e as u64)?);
+        targets[(e + 1, variable)] = true;
+    }
+    let at_rest = environments[0].clone();
+    let data =
+        Dataset::from_environments(environments)?.with_targets(targets)?.with_names(truth.names.clone())?;
+    println!(
+        "{} environments of {ROWS} samples: at rest, and pushes of algae, kelp, limpet, barnacle",
+        data.environments()
+    );
+
+    let start = Instant::now();
+    let (model, stability) =
+        fit(&data, &Settings { standardize: true, lambda: 0.001, ..Settings::default() })?;
+    let abscissa = stability.spectral_abscissa.unwrap_or(f64::NAN);
+    println!(
+        "fitted by SKDS in {:.1} s; stable, spectral abscissa {abscissa:.2}\n",
+        start.elapsed().as_secs_f64()
+    );
+
+    // The experiment: urchins are pushed. The model is told only which variable, and the mean that it then has.
+    let (target, by) = UNSEEN;
+    let happened = draw(&push(target, by)?, 100)?;
+    let wanted = Wanted { targets: vec![target], means: vec![mean(&happened, target)] };
+    let found = match_means(&Sampler::cpu(), &model, &[wanted], &exact, 0, &mut |_| {})?.remove(0)?;
+    let predicted = stationary_samples(&model, &found, ROWS, &exact, 200)?;
+
+    println!("urchins are pushed, which no training environment did:\n");
+    println!("{:<12}{:>10}{:>12}{:>12}", "mean of", "at rest", "predicted", "happened");
+    for (j, name) in NAMES.iter().enumerate() {
+        let [a, b, c] = [&at_rest, &predicted, &happened].map(|samples| mean(samples, j));
+        println!("{name:<12}{a:>10.2}{b:>12.2}{c:>12.2}{}", if j == target { "   (given)" } else { "" });
+    }
+    // Two samples of the same law are not equal either: that is the floor.
+    let again = draw(&push(target, by)?, 101)?;
+    println!("\nsquared 2-Wasserstein distance to what happened");
+    for (name, samples) in [("at rest", &at_rest), ("predicted", &predicted), ("happened again", &again)] {
+        println!("  {name:<16}{:>8.3}", wasserstein2(samples, &happened)?);
+    }
+    let panels: Vec<Panel> =
+        NAMES.iter().enumerate().map(|(j, name)| panel(name, j, [&at_rest, &happened, &predicted])).collect();
+    write_svg(picture, "Urchins are pushed: predicted and true distributions", &panels)?;
+    println!("\nThe picture is in {}.", picture.display());
+    Ok(())
+}
+
+fn mean(samples: &Matrix<f64>, j: usize) -> f64 {
+    (0..samples.rows()).map(|i| samples[(i, j)]).sum::<f64>() / samples.rows() as f64
+}
+
+/// The densities of a variable, smoothed.
+fn panel(name: &str, j: usize, all: [&Matrix<f64>; 3]) -> Panel {
+    let labels = [("at rest", Colour::Blue), ("happened", Colour::Black), ("predicted", Colour::Red)];
+    let lines = all.into_iter().zip(labels).map(|(samples, (label, colour))| {
+        let values: Vec<f64> = (0..samples.rows()).map(|i| samples[(i, j)]).collect();
+        Line { label: label.into(), colour, points: density(&values) }
+    });
+    Panel::Lines {
+        title: name.into(),
+        x_label: name.into(),
+        y_label: "density".into(),
+        lines: lines.collect(),
+        points: vec![],
+        verticals: vec![],
+        horizontals: vec![],
+    }
+}
+
+/// A kernel density estimate with Silverman's bandwidth.
+fn density(values: &[f64]) -> Vec<(f64, f64)> {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let deviation = (values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n).sqrt();
+    let h = 1.06 * deviation * n.powf(-0.2);
+    (0..=120)
+        .map(|i| mean + deviation * 4.0 * (f64::from(i) / 60.0 - 1.0))
+        .map(|x| {
+            let sum: f64 = values.iter().map(|v| (-0.5 * ((x - v) / h).powi(2)).exp()).sum();
+            (x, sum / (n * h * std::f64::consts::TAU.sqrt()))
+        })
+        .collect()
+}
