@@ -44,6 +44,7 @@
 
 pub mod cli;
 pub mod data;
+mod dense;
 pub mod engine;
 mod error;
 pub mod evaluate;
@@ -59,6 +60,7 @@ mod output;
 pub mod plot;
 pub mod sample;
 mod scalar;
+pub mod solve;
 
 pub use error::{DeviceFailure, Error, Result};
 pub use matrix::Matrix;

@@ -1,8 +1,8 @@
 //! The stationary law of the linear model: a Gaussian, known exactly.
 
-use super::dense::{self, Lu};
 use super::lyapunov;
 use super::stability::{check_square, spectral_abscissa};
+use crate::dense::{self, Lu};
 use crate::engine::cpu::matmul::product;
 use crate::{Error, Matrix, Result};
 use faer::Mat;

@@ -6,7 +6,7 @@
 //! products and inverses only, which run at the machine's rate, and needs no eigenvectors, so a W far from
 //! normal is no trouble.
 
-use super::dense::Lu;
+use crate::dense::Lu;
 use crate::engine::cpu::matmul::product;
 use faer::{Mat, MatRef, unzip, zip};
 

@@ -1,6 +1,5 @@
 //! Samples of a model's stationary law: exact for the linear model, by simulation for every model.
 
-mod dense;
 mod euler;
 mod gaussian;
 mod intervention;

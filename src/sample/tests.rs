@@ -1,7 +1,7 @@
-use super::dense::Lu;
 use super::network::Network;
 use super::*;
 use crate::data::Standardization;
+use crate::dense::Lu;
 use crate::model::{Activation, Noise, Parameters};
 use faer::Mat;
 use rand::{RngExt, SeedableRng};

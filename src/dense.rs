@@ -3,7 +3,7 @@
 use crate::{Error, Result};
 use faer::diag::Diag;
 use faer::dyn_stack::{MemBuffer, MemStack, StackReq};
-use faer::linalg::cholesky::llt::factor as llt;
+use faer::linalg::cholesky::llt::{factor as llt, solve as cholesky_solve};
 use faer::linalg::evd::{self, ComputeEigenvectors};
 use faer::linalg::lu::partial_pivoting::{factor, solve};
 use faer::perm::PermRef;
@@ -16,14 +16,14 @@ const SOLVE_COLS: usize = 128;
 const NEGATIVE: f64 = 1e-8;
 
 /// P A = L U.
-pub(super) struct Lu {
+pub(crate) struct Lu {
     factors: Mat<f64>,
     order: Vec<usize>,
     order_back: Vec<usize>,
 }
 
 impl Lu {
-    pub(super) fn of(matrix: MatRef<'_, f64>) -> Lu {
+    pub(crate) fn of(matrix: MatRef<'_, f64>) -> Lu {
         let d = matrix.nrows();
         let mut lu = Lu { factors: matrix.to_owned(), order: vec![0; d], order_back: vec![0; d] };
         let scratch = factor::lu_in_place_scratch::<usize, f64>(d, d, Par::Seq, Spec::default());
@@ -35,7 +35,7 @@ impl Lu {
     }
 
     /// Replaces each column of `right` by A⁻¹ times it; what comes out is not finite if A is singular.
-    pub(super) fn solve_in_place(&self, right: MatMut<'_, f64>) {
+    pub(crate) fn solve_in_place(&self, right: MatMut<'_, f64>) {
         let d = self.factors.nrows();
         let (mut blocks, mut rest) = (Vec::new(), right);
         while rest.ncols() > 0 {
@@ -54,7 +54,7 @@ impl Lu {
         });
     }
 
-    pub(super) fn inverse(&self) -> Mat<f64> {
+    pub(crate) fn inverse(&self) -> Mat<f64> {
         let d = self.factors.nrows();
         let mut inverse = Mat::identity(d, d);
         self.solve_in_place(inverse.as_mut());
@@ -63,7 +63,7 @@ impl Lu {
 }
 
 /// The real parts of the eigenvalues, in no particular order.
-pub(super) fn real_parts(matrix: MatRef<'_, f64>) -> Result<Vec<f64>> {
+pub(crate) fn real_parts(matrix: MatRef<'_, f64>) -> Result<Vec<f64>> {
     let d = matrix.nrows();
     let (mut real, mut imaginary) = (Diag::<f64>::zeros(d), Diag::<f64>::zeros(d));
     let no = ComputeEigenvectors::No;
@@ -77,7 +77,7 @@ pub(super) fn real_parts(matrix: MatRef<'_, f64>) -> Result<Vec<f64>> {
 }
 
 /// A matrix R with R Rᵀ = `covariance`: Cholesky's, or the one of eigenvalues if the covariance is singular.
-pub(super) fn square_root(covariance: MatRef<'_, f64>) -> Result<Mat<f64>> {
+pub(crate) fn square_root(covariance: MatRef<'_, f64>) -> Result<Mat<f64>> {
     let d = covariance.nrows();
     let mut root = covariance.to_owned();
     let scratch = llt::cholesky_in_place_scratch::<f64>(d, Par::Seq, Spec::default());
@@ -114,4 +114,39 @@ pub(super) fn square_root(covariance: MatRef<'_, f64>) -> Result<Mat<f64>> {
 
 fn with_stack<R>(size: StackReq, f: impl FnOnce(&mut MemStack) -> R) -> R {
     f(MemStack::new(&mut MemBuffer::new(size)))
+}
+
+/// A = L Lᵀ of a positive definite matrix.
+pub(crate) struct Cholesky(Mat<f64>);
+
+impl Cholesky {
+    /// None if the matrix is not positive definite.
+    pub(crate) fn of(matrix: MatRef<'_, f64>) -> Option<Cholesky> {
+        let d = matrix.nrows();
+        let mut factor = matrix.to_owned();
+        let scratch = llt::cholesky_in_place_scratch::<f64>(d, Par::Seq, Spec::default());
+        let positive = with_stack(scratch, |stack| {
+            llt::cholesky_in_place(factor.as_mut(), Default::default(), Par::Seq, stack, Spec::default())
+        });
+        positive.is_ok().then_some(Cholesky(factor))
+    }
+
+    /// Replaces each column of `right` by A⁻¹ times it.
+    pub(crate) fn solve_in_place(&self, right: MatMut<'_, f64>) {
+        let scratch = cholesky_solve::solve_in_place_scratch::<f64>(self.0.nrows(), right.ncols(), Par::Seq);
+        with_stack(scratch, |stack| cholesky_solve::solve_in_place(self.0.as_ref(), right, Par::Seq, stack));
+    }
+}
+
+/// The eigenvalues of a symmetric matrix, ascending.
+pub(crate) fn symmetric_eigenvalues(matrix: MatRef<'_, f64>) -> Result<Vec<f64>> {
+    let d = matrix.nrows();
+    let mut values = Diag::<f64>::zeros(d);
+    let no = ComputeEigenvectors::No;
+    let scratch = evd::self_adjoint_evd_scratch::<f64>(d, no, Par::Seq, Spec::default());
+    with_stack(scratch, |stack| {
+        evd::self_adjoint_evd(matrix, values.as_mut(), None, Par::Seq, stack, Spec::default())
+    })
+    .map_err(|_| Error::NonFinite("the eigenvalues of a symmetric matrix did not converge".into()))?;
+    Ok(values.column_vector().iter().copied().collect())
 }
