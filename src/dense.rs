@@ -1,6 +1,6 @@
 //! faer's factorizations, each on one thread: their bits would otherwise depend on the number of threads.
 
-use crate::{Error, Result};
+use crate::{Error, Matrix, Result};
 use faer::diag::Diag;
 use faer::dyn_stack::{MemBuffer, MemStack, StackReq};
 use faer::linalg::cholesky::llt::{factor as llt, solve as cholesky_solve};
@@ -149,4 +149,20 @@ pub(crate) fn symmetric_eigenvalues(matrix: MatRef<'_, f64>) -> Result<Vec<f64>>
     })
     .map_err(|_| Error::NonFinite("the eigenvalues of a symmetric matrix did not converge".into()))?;
     Ok(values.column_vector().iter().copied().collect())
+}
+
+/// The symmetric R with R R = `matrix`, which has no eigenvalues below 0 but for rounding.
+pub(crate) fn symmetric_root(matrix: MatRef<'_, f64>) -> Result<Matrix<f64>> {
+    let d = matrix.nrows();
+    let mut values = Diag::<f64>::zeros(d);
+    let mut vectors = Mat::<f64>::zeros(d, d);
+    let yes = ComputeEigenvectors::Yes;
+    let scratch = evd::self_adjoint_evd_scratch::<f64>(d, yes, Par::Seq, Spec::default());
+    with_stack(scratch, |stack| {
+        let (values, vectors) = (values.as_mut(), Some(vectors.as_mut()));
+        evd::self_adjoint_evd(matrix, values, vectors, Par::Seq, stack, Spec::default())
+    })
+    .map_err(|_| Error::NonFinite("the eigenvalues of a covariance did not converge".into()))?;
+    let roots: Vec<f64> = values.column_vector().iter().map(|v| v.max(0.0).sqrt()).collect();
+    Ok(Matrix::from_fn(d, d, |i, j| (0..d).map(|k| vectors[(i, k)] * roots[k] * vectors[(j, k)]).sum()))
 }

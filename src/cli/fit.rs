@@ -5,12 +5,12 @@ use super::{print_json, print_report};
 use crate::data::Dataset;
 use crate::engine::State;
 use crate::fit::{
-    Checkpoint, EnvironmentsPerStep, ModelKind, Outcome, PenaltyChoice, Problem, Record, Rhythm, Settings,
-    Stability, TargetChoice, Watcher,
+    Checkpoint, EnvironmentsPerStep, EstimatorChoice, ModelKind, Outcome, PenaltyChoice, Problem, Record,
+    Rhythm, Settings, SolverChoice, Stability, TargetChoice, Watcher,
 };
 use crate::kernel::{Bandwidth, KernelKind};
 use crate::model::Activation;
-use crate::objective::{Estimator, Objective};
+use crate::objective::Objective;
 use crate::plot::{self, Colour, Line, Panel};
 use crate::{Error, Result, output};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -21,21 +21,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
-/// Fit a stationary diffusion to samples, by steps of Adam.
+/// Fit a stationary diffusion to samples: the exact minimum where there is one, otherwise by steps of Adam.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Beside MODEL.safetensors appear MODEL.log.jsonl (the loss as it went), MODEL.loss.svg (its picture)
-and, while the fit runs, MODEL.checkpoint.safetensors. Ctrl-C keeps a checkpoint; --resume goes on from it.
+    after_help = "SKDS of a linear drift is convex: the exact solver finds its minimum from one pass over all pairs, verifies
+it, and chooses bandwidth and penalty by what they predict of environments that are left out. The scores are
+in MODEL.tuning.csv and MODEL.tuning.svg. Everything else is fitted by steps of Adam: beside MODEL.safetensors
+appear MODEL.log.jsonl (the loss as it went), MODEL.loss.svg (its picture) and, while the fit runs,
+MODEL.checkpoint.safetensors. Ctrl-C keeps a checkpoint; --resume goes on from it.
 
 Examples:
-  # The defaults: SKDS, linear drift, tilted RBF kernel with its bandwidth from the data
+  # The defaults: SKDS, linear drift, tilted RBF kernel, exact, with bandwidth and penalty chosen
   skds fit train.npz -o model.safetensors
 
   # Raw measurements: fit in units of the first environment's standard deviations
   skds fit cells.csv --targets targets.csv --standardize -o model.safetensors
 
+  # The exact minimum for given settings
+  skds fit train.npz -o model.safetensors --bandwidth 3 --penalty ingoing --lambda 0.1
+
   # The paper's settings for its linear systems
-  skds fit train.npz -o model.safetensors --bandwidth 7 --lambda 0.1
+  skds fit train.npz -o model.safetensors --solver adam --bandwidth 7 --lambda 0.1
 
   # A neural drift; settings from a file, one of them changed
   skds fit train.npz -o model.safetensors --config fit.toml --model mlp
@@ -52,6 +58,14 @@ pub(super) struct Args {
     /// Settings from a TOML file, by the names of these flags with _ for -; flags win over it
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// How to minimise the loss: exact (the convex minimum: skds, linear drift), adam (steps on batches), or auto
+    /// (exact where it applies, unless an option says how adam shall go) [default: auto]
+    #[arg(long)]
+    solver: Option<SolverChoice>,
+    /// Choose bandwidth and penalty by what they predict (exact solver). The default if neither --bandwidth nor
+    /// --penalty nor --lambda is given
+    #[arg(long)]
+    tune: bool,
     /// Drift: linear or mlp [default: linear]
     #[arg(long)]
     model: Option<ModelKind>,
@@ -67,16 +81,17 @@ pub(super) struct Args {
     /// Which kernel: rbf, tilted-rbf or imq-plus [default: tilted-rbf]
     #[arg(long)]
     kernel: Option<KernelKind>,
-    /// Bandwidth of the kernel: a number above 0, or 'auto' for the median distance between samples [default: auto]
+    /// Bandwidth of the kernel: a number above 0, or 'auto' for the median distance between samples [default: tuned, or
+    /// auto for adam]
     #[arg(long, value_name = "H", allow_hyphen_values = true)]
     bandwidth: Option<Bandwidth>,
-    /// Which pairs of a batch: linear (neighbouring rows), u or v (all pairs) [default: linear]
+    /// Which pairs: linear (neighbouring rows of a batch), u or v (all pairs) [default: v, or linear for adam]
     #[arg(long)]
-    estimator: Option<Estimator>,
-    /// Group lasso on effects: ingoing, outgoing, both or none [default: both]
+    estimator: Option<EstimatorChoice>,
+    /// Group lasso on effects: ingoing, outgoing, both or none [default: tuned, or both]
     #[arg(long)]
     penalty: Option<PenaltyChoice>,
-    /// Weight of the penalty [default: 0.1]
+    /// Weight of the penalty [default: tuned, or 0.1]
     #[arg(long, allow_hyphen_values = true)]
     lambda: Option<f64>,
     /// Steps of Adam [default: 20000]
@@ -146,6 +161,9 @@ pub(super) fn run(args: &Args) -> Result<()> {
     }
     check_output(&args.output)?;
     let problem = Problem::new(&data, &settings)?;
+    if problem.settings.is_exact()? {
+        return super::fit_exact::run(&problem, &args.output, args.json);
+    }
     let gpu = args.device.gpu_or_cpu()?;
     let path = Checkpoint::path_for(&args.output);
     let from = match args.resume {
@@ -207,7 +225,21 @@ impl Args {
         take!(
             model, hidden, activation, objective, kernel, bandwidth, estimator, penalty, lambda, steps, batch
         );
-        take!(envs_per_step, learning_rate, seed);
+        take!(envs_per_step, learning_rate, seed, solver);
+        let about_adam = self.steps.is_some()
+            || self.batch.is_some()
+            || self.envs_per_step.is_some()
+            || self.learning_rate.is_some()
+            || self.resume;
+        if about_adam && settings.solver == SolverChoice::Auto {
+            settings.solver = SolverChoice::Adam;
+        }
+        let about_tuning = self.bandwidth.is_some() || self.penalty.is_some() || self.lambda.is_some();
+        if self.tune {
+            settings.tune = Some(true);
+        } else if about_tuning {
+            settings.tune = Some(false);
+        }
         settings.learn_scale |= self.learn_scale;
         settings.standardize |= self.standardize;
         settings.stabilize &= !self.no_stabilize;
@@ -378,7 +410,7 @@ impl Watcher for Watch<'_> {
     }
 }
 
-fn stability_sentence(stability: &Stability) -> String {
+pub(super) fn stability_sentence(stability: &Stability) -> String {
     let abscissa =
         stability.spectral_abscissa.map_or(String::new(), |a| format!(", spectral abscissa {a:.4}"));
     match (stability.stable, stability.factor, stability.loss_before.zip(stability.loss_after)) {

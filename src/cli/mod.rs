@@ -4,6 +4,7 @@ mod device;
 mod devices;
 mod evaluate;
 mod fit;
+mod fit_exact;
 mod graph;
 mod loss;
 mod progress;

@@ -78,8 +78,8 @@ fn in_model_units(model: &Model, j: usize, value: f64) -> f64 {
     model.standardization.as_ref().map_or(value, |units| units.standard(j, value))
 }
 
-/// The mean is −W⁻¹ (b + shift): linear in the shifts, so one small system for all targets.
-fn closed_form(
+/// The mean is −W⁻¹ (b + shift): linear in the shifts, so one small system for all targets. All in the model's units.
+pub(crate) fn closed_form(
     weights: &Matrix<f64>,
     biases: &[f64],
     targets: &[usize],

@@ -1,12 +1,13 @@
 //! How well a model predicts interventions that it has not seen: the paper's protocol.
 //!
 //! Of each test environment the model is told which variables are intervened on and their means. [`match_means`] finds
-//! the shifts of the drift that reproduce those means, [`Root`](root::Root) by [`Root`](root::Root); as many samples as
-//! the environment has are drawn from the stationary law under these shifts and compared with the environment's.
+//! the shifts of the drift that reproduce those means; as many samples as the environment has are drawn from the
+//! stationary law under these shifts and compared with the environment's.
 
 mod matching;
 mod root;
 
+pub(crate) use matching::closed_form;
 pub use matching::{Wanted, match_means};
 
 use crate::data::Dataset;

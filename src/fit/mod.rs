@@ -1,17 +1,24 @@
-//! Algorithm 1 of the paper: from data to a model, by steps of Adam on batches.
+//! From data to a model: by the exact solver ([`crate::solve`]) where the loss is convex, otherwise by Algorithm 1 of the
+//! paper, steps of Adam on batches.
 //!
 //! [`Problem::new`] turns data and [`Settings`] into everything a training needs; [`Problem::run`] takes the steps on
 //! any device and tells a [`Watcher`] how it goes. A step depends on the state and its own number alone, so a fit that
 //! goes on from a [`Checkpoint`] ends at the same bytes as one that was never interrupted.
 
 mod checkpoint;
+mod exact;
 mod settings;
 mod stabilize;
 mod start;
+mod tune;
 
 pub use checkpoint::{Checkpoint, Record};
-pub use settings::{EnvironmentsPerStep, ModelKind, PenaltyChoice, Settings, TargetChoice};
+pub use exact::ExactFit;
+pub use settings::{
+    EnvironmentsPerStep, EstimatorChoice, ModelKind, PenaltyChoice, Settings, SolverChoice, TargetChoice,
+};
 pub use stabilize::{MARGIN, Stability};
+pub use tune::{Cell, Tuning};
 
 use crate::data::{Dataset, Standardization};
 use crate::engine::cpu::CpuTraining;
@@ -20,6 +27,7 @@ use crate::engine::{Adam, Batches, LossSpec, State, Training, TrainingSpec};
 use crate::kernel::{Bandwidth, KernelKind};
 use crate::model::{Model, Parameters, Penalty};
 use crate::{Error, Matrix, Result};
+use std::sync::atomic::AtomicU64;
 
 /// A fit, ready to run.
 pub struct Problem {
@@ -77,6 +85,10 @@ impl Watcher for Unwatched {
 /// ```
 pub fn fit(data: &Dataset, settings: &Settings) -> Result<(Model, Stability)> {
     let problem = Problem::new(data, settings)?;
+    if problem.settings.is_exact()? {
+        let fit = problem.solve(&AtomicU64::new(0))?;
+        return Ok((fit.model, fit.stability));
+    }
     let rhythm = Rhythm { report_every: settings.steps.max(1), keep_every: settings.steps.max(1) };
     let outcome = problem.run(None, None, rhythm, &mut Unwatched)?;
     problem.model(&outcome.state)
@@ -112,6 +124,10 @@ impl Problem {
         };
         let data = standardization.as_ref().map_or_else(|| data.clone(), |units| units.apply(data));
         let mut settings = settings.clone();
+        // Decided before the bandwidth is known: one that was given means no tuning.
+        if settings.is_exact()? {
+            settings.tune = Some(settings.is_tuned()?);
+        }
         if settings.kernel != KernelKind::ImqPlus {
             settings.bandwidth = Bandwidth::Value(settings.bandwidth.resolve(&data, settings.seed)?);
         }
@@ -130,7 +146,7 @@ impl Problem {
             loss: LossSpec {
                 objective: settings.objective,
                 kernel: settings.kernel.with_bandwidth(h)?,
-                estimator: settings.estimator,
+                estimator: settings.pairs()?,
             },
             penalty: settings.penalty.kind().map(|kind| Penalty { kind, lambda: settings.lambda }),
             adam: Adam { learning_rate: settings.learning_rate, ..Adam::default() },
@@ -211,16 +227,25 @@ impl Problem {
 
     /// The model that a state stands for, made stable if the settings ask for it; and what was found of it.
     pub fn model(&self, state: &State) -> Result<(Model, Stability)> {
-        let settings = serde_json::to_value(&self.settings).expect("settings serialise");
+        self.finish(state.parameters.cast(), &self.settings, &self.spec.loss)
+    }
+
+    /// Parameters as a model with everything that belongs to it.
+    fn finish(
+        &self,
+        parameters: Parameters<f64>,
+        settings: &Settings,
+        loss: &LossSpec,
+    ) -> Result<(Model, Stability)> {
+        let settings = serde_json::to_value(settings).expect("settings serialise");
         let mut model = Model {
             names: self.data.names().to_vec(),
             targets: Some(self.targets.clone()),
             standardization: self.standardization.clone(),
             settings: settings.as_object().expect("settings are an object").clone().into_iter().collect(),
-            ..Model::new(state.parameters.cast())
+            ..Model::new(parameters)
         };
-        let stability =
-            stabilize::stabilize(&mut model, &self.data, &self.spec.loss, self.settings.stabilize)?;
+        let stability = stabilize::stabilize(&mut model, &self.data, loss, self.settings.stabilize)?;
         Ok((model, stability))
     }
 }

@@ -46,6 +46,34 @@ impl PenaltyChoice {
     }
 }
 
+/// How the loss is minimised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SolverChoice {
+    /// [`Exact`](SolverChoice::Exact) where it applies, unless something is said of steps.
+    Auto,
+    /// The convex minimum: SKDS, linear model, all pairs.
+    Exact,
+    /// Steps of Adam on batches.
+    Adam,
+}
+
+named!(SolverChoice, "solver", { Auto => "auto", Exact => "exact", Adam => "adam" });
+
+/// Which pairs count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EstimatorChoice {
+    /// `v` for the exact solver, `linear` for Adam.
+    Auto,
+    /// Neighbouring rows.
+    Linear,
+    /// All pairs of different rows.
+    U,
+    /// All pairs.
+    V,
+}
+
+named!(EstimatorChoice, "estimator", { Auto => "auto", Linear => "linear", U => "u", V => "v" });
+
 /// Which variables an environment may intervene on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetChoice {
@@ -124,6 +152,12 @@ mod by_name {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
+    /// How the loss is minimised.
+    #[serde(with = "by_name")]
+    pub solver: SolverChoice,
+    /// Whether the exact solver chooses bandwidth and penalty by what they predict. If nothing is said, it does so when
+    /// both are left at their defaults.
+    pub tune: Option<bool>,
     /// The drift.
     #[serde(with = "by_name")]
     pub model: ModelKind,
@@ -143,7 +177,7 @@ pub struct Settings {
     pub bandwidth: Bandwidth,
     /// The pairs.
     #[serde(with = "by_name")]
-    pub estimator: Estimator,
+    pub estimator: EstimatorChoice,
     /// What is penalised.
     #[serde(with = "by_name")]
     pub penalty: PenaltyChoice,
@@ -175,13 +209,15 @@ impl Default for Settings {
     /// The paper's settings for SKDS with a linear model, with the bandwidth from the data.
     fn default() -> Self {
         Settings {
+            solver: SolverChoice::Auto,
+            tune: None,
             model: ModelKind::Linear,
             hidden: 8,
             activation: Activation::Sigmoid,
             objective: Objective::Skds,
             kernel: KernelKind::TiltedRbf,
             bandwidth: Bandwidth::Auto,
-            estimator: Estimator::Linear,
+            estimator: EstimatorChoice::Auto,
             penalty: PenaltyChoice::Both,
             lambda: 0.1,
             steps: 20_000,
@@ -212,12 +248,63 @@ impl Settings {
         })
     }
 
+    /// Whether the exact solver fits; an error if it is asked for and cannot.
+    pub fn is_exact(&self) -> Result<bool> {
+        let suits = self.model == ModelKind::Linear && self.objective == Objective::Skds;
+        let defaults = Settings::default();
+        // Who says how Adam shall go wants Adam.
+        let about_adam = self.steps != defaults.steps
+            || self.batch != defaults.batch
+            || self.envs_per_step != defaults.envs_per_step
+            || self.learning_rate != defaults.learning_rate;
+        match (self.solver, self.estimator) {
+            (SolverChoice::Adam, _) => Ok(false),
+            (SolverChoice::Auto, EstimatorChoice::Linear) => Ok(false),
+            (SolverChoice::Auto, _) => Ok(suits && !about_adam),
+            (SolverChoice::Exact, EstimatorChoice::Linear) => {
+                Err(Error::invalid("the estimator is linear, expected u or v for the exact solver"))
+            }
+            (SolverChoice::Exact, _) if suits => Ok(true),
+            (SolverChoice::Exact, _) => Err(Error::invalid(format!(
+                "the solver is exact for {} with the model {}, expected skds with the model linear, or --solver adam",
+                self.objective, self.model
+            ))),
+        }
+    }
+
+    /// The pairs that the solver takes.
+    pub fn pairs(&self) -> Result<Estimator> {
+        Ok(match self.estimator {
+            EstimatorChoice::Auto if self.is_exact()? => Estimator::V,
+            EstimatorChoice::Auto | EstimatorChoice::Linear => Estimator::Linear,
+            EstimatorChoice::U => Estimator::U,
+            EstimatorChoice::V => Estimator::V,
+        })
+    }
+
+    /// Whether bandwidth and penalty are to be chosen.
+    pub fn is_tuned(&self) -> Result<bool> {
+        let defaults = Settings::default();
+        let untouched = self.bandwidth == defaults.bandwidth
+            && self.lambda == defaults.lambda
+            && self.penalty == defaults.penalty;
+        match (self.is_exact()?, self.tune) {
+            (true, None) => Ok(untouched),
+            (true, Some(tune)) => Ok(tune),
+            (false, Some(true)) => {
+                Err(Error::invalid("tuning is asked for with the solver adam, expected the exact solver"))
+            }
+            (false, _) => Ok(false),
+        }
+    }
+
     /// Checks every number by itself.
     pub fn check(&self) -> Result<()> {
         let positive = |name: &str, value: f64| match value > 0.0 && value.is_finite() {
             true => Ok(()),
             false => Err(Error::invalid(format!("{name} is {value}, expected a finite number above 0"))),
         };
+        self.is_tuned()?;
         positive("the learning rate", self.learning_rate)?;
         if !(self.lambda >= 0.0 && self.lambda.is_finite()) {
             return Err(Error::invalid(format!(

@@ -70,6 +70,13 @@ fn scaled(weights: &Matrix<f64>, factor: f64) -> Matrix<f64> {
     })
 }
 
+/// W whose diagonal is −1, with its effects shrunk until the largest real part is at or below −`margin`: eigenvalues of
+/// W + I scale with the effects, so the factor is known at once.
+pub(super) fn shrunk(weights: &Matrix<f64>, margin: f64) -> Result<Matrix<f64>> {
+    let reach = 1.0 + spectral_abscissa(weights)?;
+    Ok(if reach > 1.0 - margin { scaled(weights, (1.0 - margin) / reach) } else { weights.clone() })
+}
+
 /// The largest factor that makes W stable with its margin, to three digits, by bisection: 0 always does, if the
 /// diagonal is below −[`MARGIN`].
 fn largest_factor(weights: &Matrix<f64>) -> Result<f64> {

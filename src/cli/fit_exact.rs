@@ -1,0 +1,137 @@
+//! The part of `skds fit` that the exact solver does.
+
+use super::fit::stability_sentence;
+use super::print_report;
+use super::progress::Watch;
+use crate::fit::{ExactFit, Problem, Stability, Tuning};
+use crate::plot::{self, Panel};
+use crate::{Matrix, Result, output};
+use serde::Serialize;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Instant;
+
+/// What is printed.
+#[derive(Serialize)]
+struct Report<'a> {
+    model: &'a Path,
+    solver: &'static str,
+    loss: f64,
+    penalty: f64,
+    violation: f64,
+    estimator: &'static str,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    u_form_is_not_convex: bool,
+    bandwidth: Option<f64>,
+    lambda: f64,
+    seconds: f64,
+    #[serde(flatten)]
+    stability: Stability,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tuning: Option<&'a Tuning>,
+}
+
+pub(super) fn run(problem: &Problem, path: &Path, json: bool) -> Result<()> {
+    let start = Instant::now();
+    let done = Arc::new(AtomicU64::new(0));
+    let watch = Watch::new("fits", done.clone(), problem.solves()?);
+    let fit = problem.solve(&done)?;
+    drop(watch);
+    let seconds = start.elapsed().as_secs_f64();
+    if let Some(tuning) = &fit.tuning {
+        write_table(tuning, &path.with_extension("tuning.csv"))?;
+        plot::write_svg(
+            &path.with_extension("tuning.svg"),
+            "Logarithm of the distance to what was held out, above the best setting's",
+            &panels(tuning),
+        )?;
+    }
+    fit.model.write(path)?;
+    let leading = fit.tuning.as_ref().map(|tuning| &tuning.cells[tuning.leading]);
+    let report = Report {
+        model: path,
+        solver: "exact",
+        loss: fit.loss,
+        penalty: fit.penalty,
+        violation: fit.violation,
+        estimator: fit.estimator.name(),
+        u_form_is_not_convex: fit.fell_back,
+        bandwidth: match leading {
+            Some(cell) => cell.bandwidth,
+            None => problem.spec.loss.kernel.bandwidth(),
+        },
+        lambda: leading.map_or(problem.settings.lambda, |cell| cell.lambda),
+        seconds,
+        stability: fit.stability.clone(),
+        tuning: fit.tuning.as_ref(),
+    };
+    print_report(json, &report, || to_text(&report, problem, &fit))
+}
+
+fn to_text(report: &Report<'_>, problem: &Problem, fit: &ExactFit) -> String {
+    let bandwidth = report.bandwidth.map_or(String::new(), |h| format!(", bandwidth {h:.4}"));
+    let mut lines = vec![
+        format!("SKDS linear model, {} kernel{bandwidth}", problem.settings.kernel),
+        format!("  exact minimum over all pairs ({}) in {:.3} s", report.estimator, report.seconds),
+    ];
+    if report.u_form_is_not_convex {
+        lines.push(
+            "  the u form is not convex on this sample: the v form, which always is, took its place".into(),
+        );
+    }
+    lines.push(format!(
+        "  loss {:.6e}, penalty {:.6e}, optimality conditions to {:.0e}",
+        report.loss, report.penalty, report.violation
+    ));
+    if let Some(tuning) = &fit.tuning {
+        lines.push(format!("  {}", tuning.explained()));
+    }
+    lines.push(format!("  {}", stability_sentence(&report.stability)));
+    lines.push(format!("  written to {}", report.model.display()));
+    lines.join("\n")
+}
+
+/// One row per setting.
+fn write_table(tuning: &Tuning, path: &Path) -> Result<()> {
+    output::write_atomically(path, |writer| {
+        writeln!(writer, "bandwidth,penalty,lambda,score,error,weight")?;
+        for cell in &tuning.cells {
+            let bandwidth = cell.bandwidth.map_or(String::new(), |h| h.to_string());
+            writeln!(
+                writer,
+                "{bandwidth},{},{},{},{},{}",
+                cell.penalty, cell.lambda, cell.score, cell.error, cell.weight
+            )?;
+        }
+        Ok(())
+    })
+}
+
+/// A matrix of scores for each kind of penalty: bandwidths down, λ across.
+fn panels(tuning: &Tuning) -> Vec<Panel> {
+    let best = tuning.cells.iter().map(|cell| cell.score).fold(f64::INFINITY, f64::min);
+    let mut kinds: Vec<&str> = tuning.cells.iter().map(|cell| cell.penalty).collect();
+    kinds.dedup();
+    kinds.sort_unstable();
+    kinds.dedup();
+    kinds
+        .into_iter()
+        .rev()
+        .map(|kind| {
+            let cells: Vec<_> = tuning.cells.iter().filter(|cell| cell.penalty == kind).collect();
+            let mut bandwidths: Vec<Option<f64>> = cells.iter().map(|cell| cell.bandwidth).collect();
+            bandwidths.dedup();
+            let width = cells.len() / bandwidths.len();
+            Panel::Heatmap {
+                title: format!("{kind} penalty"),
+                x_label: "λ".into(),
+                y_label: "bandwidth".into(),
+                columns: cells[..width].iter().map(|cell| format!("{}", cell.lambda)).collect(),
+                rows: bandwidths.iter().map(|h| h.map_or("none".into(), |h| format!("{h:.2}"))).collect(),
+                values: Matrix::from_fn(bandwidths.len(), width, |i, j| cells[i * width + j].score - best),
+            }
+        })
+        .collect()
+}

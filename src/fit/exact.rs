@@ -1,0 +1,126 @@
+//! A fit by the exact solver, with its settings given or chosen.
+
+use super::tune::{self, Grid, Tuning};
+use super::{PenaltyChoice, Problem, Settings, SolverChoice, Stability, TargetChoice};
+use crate::engine::cpu::CpuEngine;
+use crate::engine::{Engine, LossSpec};
+use crate::kernel::Bandwidth;
+use crate::model::{Model, PenaltyKind};
+use crate::objective::Estimator;
+use crate::solve::{Exact, Spec};
+use crate::{Error, Result};
+use std::sync::atomic::AtomicU64;
+
+/// A minimum by more than this is none.
+const LARGEST_VIOLATION: f64 = 1e-6;
+
+/// What the exact solver found.
+#[derive(Clone, Debug)]
+pub struct ExactFit {
+    /// The model, made stable.
+    pub model: Model,
+    /// How stable it was.
+    pub stability: Stability,
+    /// The loss on all pairs, without the penalty, before it was made stable.
+    pub loss: f64,
+    /// The penalty there.
+    pub penalty: f64,
+    /// By how much optimality conditions are missed, relative to the largest slope at 0.
+    pub violation: f64,
+    /// What the loss averages over: `v` also where the `u` form was not convex.
+    pub estimator: Estimator,
+    /// Whether that was so.
+    pub fell_back: bool,
+    /// How the settings were chosen.
+    pub tuning: Option<Tuning>,
+}
+
+impl Problem {
+    /// Fits that [`solve`](Self::solve) will make: what its progress counts up to.
+    pub fn solves(&self) -> Result<u64> {
+        Ok(match self.settings.is_tuned()? {
+            true => self.grid()?.fits(tune::folds_of(&self.targets, self.knows_targets())),
+            false => 1,
+        })
+    }
+
+    fn knows_targets(&self) -> bool {
+        self.settings.targets == TargetChoice::Known
+    }
+
+    fn grid(&self) -> Result<Grid> {
+        let Settings { kernel, learn_scale, seed, .. } = self.settings;
+        Grid::new(&self.data, kernel, self.spec.loss.estimator, learn_scale, seed)
+    }
+
+    /// The exact minimum, or the average of minima that tuning finds. `done` counts fits.
+    pub fn solve(&self, done: &AtomicU64) -> Result<ExactFit> {
+        match self.settings.is_tuned()? {
+            true => self.solve_tuned(done),
+            false => self.solve_once(),
+        }
+    }
+
+    fn solve_once(&self) -> Result<ExactFit> {
+        let LossSpec { kernel, estimator, .. } = self.spec.loss;
+        let spec =
+            Spec { kernel, estimator, penalty: self.spec.penalty, learn_scale: self.settings.learn_scale };
+        let exact = Exact::new(&self.data, &self.targets, spec)?;
+        let solution = exact.solve()?;
+        if solution.violation > LARGEST_VIOLATION {
+            return Err(Error::NonFinite(format!(
+                "the fit misses its optimality conditions by {:.1e}, expected at most {LARGEST_VIOLATION:.0e}: try a larger --lambda",
+                solution.violation
+            )));
+        }
+        let estimator = if exact.fell_back { Estimator::V } else { estimator };
+        let settings = Settings { solver: SolverChoice::Exact, tune: Some(false), ..self.settings.clone() };
+        let (model, stability) =
+            self.finish(solution.parameters, &settings, &LossSpec { estimator, ..self.spec.loss })?;
+        Ok(ExactFit {
+            model,
+            stability,
+            loss: solution.loss,
+            penalty: solution.penalty,
+            violation: solution.violation,
+            estimator,
+            fell_back: exact.fell_back,
+            tuning: None,
+        })
+    }
+
+    fn solve_tuned(&self, done: &AtomicU64) -> Result<ExactFit> {
+        let grid = self.grid()?;
+        let tuning =
+            tune::tune(&self.data, &self.targets, self.knows_targets(), &grid, self.settings.seed, done)?;
+        let cell = &tuning.cells[tuning.leading];
+        let kind: PenaltyKind = cell.penalty.parse()?;
+        let settings = Settings {
+            solver: SolverChoice::Exact,
+            tune: Some(true),
+            bandwidth: cell.bandwidth.map_or(Bandwidth::Auto, Bandwidth::Value),
+            penalty: match kind {
+                PenaltyKind::Ingoing => PenaltyChoice::Ingoing,
+                PenaltyKind::Outgoing => PenaltyChoice::Outgoing,
+                PenaltyKind::Both => PenaltyChoice::Both,
+            },
+            lambda: cell.lambda,
+            ..self.settings.clone()
+        };
+        let estimator = if tuning.fell_back { Estimator::V } else { self.spec.loss.estimator };
+        let spec = LossSpec { kernel: tuning.kernel, estimator, ..self.spec.loss };
+        let loss = CpuEngine.load(&self.data, &spec)?.evaluate(&tuning.parameters, None)?;
+        let penalty = crate::model::Penalty { kind, lambda: cell.lambda }.value(&tuning.parameters);
+        let (model, stability) = self.finish(tuning.parameters.clone(), &settings, &spec)?;
+        Ok(ExactFit {
+            model,
+            stability,
+            loss,
+            penalty,
+            violation: tuning.violation,
+            estimator,
+            fell_back: tuning.fell_back,
+            tuning: Some(tuning),
+        })
+    }
+}
