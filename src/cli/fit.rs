@@ -66,6 +66,10 @@ pub(super) struct Args {
     /// --penalty nor --lambda is given
     #[arg(long)]
     tune: bool,
+    /// Intervals for every effect from fits to N resamples of the rows, for example 200 (exact solver); 'skds graph' shows
+    /// them
+    #[arg(long, value_name = "N")]
+    bootstrap: Option<usize>,
     /// Drift: linear or mlp [default: linear]
     #[arg(long)]
     model: Option<ModelKind>,
@@ -162,7 +166,10 @@ pub(super) fn run(args: &Args) -> Result<()> {
     check_output(&args.output)?;
     let problem = Problem::new(&data, &settings)?;
     if problem.settings.is_exact()? {
-        return super::fit_exact::run(&problem, &args.output, args.json);
+        return super::fit_exact::run(&problem, &args.output, args.bootstrap, args.json);
+    }
+    if args.bootstrap.is_some() {
+        return Err(Error::invalid("--bootstrap is given with the solver adam, expected the exact solver"));
     }
     let gpu = args.device.gpu_or_cpu()?;
     let path = Checkpoint::path_for(&args.output);

@@ -27,19 +27,27 @@ struct Report<'a> {
     bandwidth: Option<f64>,
     lambda: f64,
     seconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bootstrap: Option<usize>,
     #[serde(flatten)]
     stability: Stability,
     #[serde(skip_serializing_if = "Option::is_none")]
     tuning: Option<&'a Tuning>,
 }
 
-pub(super) fn run(problem: &Problem, path: &Path, json: bool) -> Result<()> {
+pub(super) fn run(problem: &Problem, path: &Path, bootstrap: Option<usize>, json: bool) -> Result<()> {
     let start = Instant::now();
     let done = Arc::new(AtomicU64::new(0));
     let watch = Watch::new("fits", done.clone(), problem.solves()?);
-    let fit = problem.solve(&done)?;
+    let mut fit = problem.solve(&done)?;
     drop(watch);
     let seconds = start.elapsed().as_secs_f64();
+    if let Some(count) = bootstrap {
+        let done = Arc::new(AtomicU64::new(0));
+        let watch = Watch::new("resamples", done.clone(), count as u64);
+        fit.model.intervals = Some(Box::new(problem.bootstrap(fit.tuning.as_ref(), count, &done)?));
+        drop(watch);
+    }
     if let Some(tuning) = &fit.tuning {
         write_table(tuning, &path.with_extension("tuning.csv"))?;
         plot::write_svg(
@@ -64,6 +72,7 @@ pub(super) fn run(problem: &Problem, path: &Path, json: bool) -> Result<()> {
         },
         lambda: leading.map_or(problem.settings.lambda, |cell| cell.lambda),
         seconds,
+        bootstrap,
         stability: fit.stability.clone(),
         tuning: fit.tuning.as_ref(),
     };
@@ -89,6 +98,9 @@ fn to_text(report: &Report<'_>, problem: &Problem, fit: &ExactFit) -> String {
         lines.push(format!("  {}", tuning.explained()));
     }
     lines.push(format!("  {}", stability_sentence(&report.stability)));
+    if let Some(count) = report.bootstrap {
+        lines.push(format!("  95 % intervals from {count} resamples of the rows; see 'skds graph'"));
+    }
     lines.push(format!("  written to {}", report.model.display()));
     lines.join("\n")
 }

@@ -86,6 +86,8 @@ struct Named<'a> {
     source: &'a str,
     target: &'a str,
     strength: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interval: Option<(f64, f64)>,
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
@@ -134,6 +136,7 @@ impl<'a> Report<'a> {
             source: &model.names[e.source],
             target: &model.names[e.target],
             strength: e.strength,
+            interval: e.interval,
         };
         Report {
             model: match model.parameters.drift {
@@ -187,19 +190,26 @@ impl<'a> Report<'a> {
 fn table(effects: &[Named<'_>]) -> Vec<String> {
     // A name with a line break in it must not break the table.
     let plain = |name: &str| name.replace(char::is_control, " ");
-    let mut rows = vec![["source".into(), "target".into(), "strength".into()]];
-    rows.extend(effects.iter().map(|e| [plain(e.source), plain(e.target), number(e.strength)]));
+    let intervals = effects.iter().any(|e| e.interval.is_some());
+    let header = ["source", "target", "strength", if intervals { "interval" } else { "" }];
+    let mut rows = vec![header.map(String::from)];
+    rows.extend(effects.iter().map(|e| {
+        let interval =
+            e.interval.map_or(String::new(), |(low, high)| format!("{} … {}", number(low), number(high)));
+        [plain(e.source), plain(e.target), number(e.strength), interval]
+    }));
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let (first, second, third) = (width(0), width(1), width(2));
-    let line = |[source, target, strength]: &[String; 3]| {
-        format!("{source:<first$}  {target:<second$}  {strength:>third$}")
+    let line = |[source, target, strength, interval]: &[String; 4]| {
+        let line = format!("{source:<first$}  {target:<second$}  {strength:>third$}  {interval}");
+        line.trim_end().to_owned()
     };
     rows.iter().map(line).collect()
 }
 
 fn number(strength: f64) -> String {
     match strength.abs() {
-        size if (1e-3..1e6).contains(&size) => format!("{strength:+.4}"),
+        size if size == 0.0 || (1e-3..1e6).contains(&size) => format!("{strength:+.4}"),
         _ => format!("{strength:+.3e}"),
     }
 }

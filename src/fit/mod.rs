@@ -5,6 +5,7 @@
 //! any device and tells a [`Watcher`] how it goes. A step depends on the state and its own number alone, so a fit that
 //! goes on from a [`Checkpoint`] ends at the same bytes as one that was never interrupted.
 
+mod bootstrap;
 mod checkpoint;
 mod exact;
 mod settings;

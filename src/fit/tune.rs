@@ -199,7 +199,9 @@ pub(super) fn tune(
         .with_max_len(1)
         .map(|&(h, kind, fold)| {
             let outcomes = match fold {
-                None => fits(&exacts[h], &all, kind)?.into_iter().map(Outcome::Fit).collect(),
+                None => {
+                    fits(&exacts[h], &all, kind)?.into_iter().map(|fit| Outcome::Fit(Box::new(fit))).collect()
+                }
                 Some(Fold::Environment(e)) => {
                     let others: Vec<usize> = all.iter().copied().filter(|other| other != e).collect();
                     let told: Vec<usize> = (0..data.dim()).filter(|&j| targets[(*e, j)]).collect();
@@ -237,9 +239,8 @@ pub(super) fn tune(
                 weight: 0.0,
                 scores,
             });
-            let Outcome::Fit((fit, missed)) = &chunk[0][l] else {
-                unreachable!("the first fold leaves nothing out")
-            };
+            let Outcome::Fit(first) = &chunk[0][l] else { unreachable!("the first fold leaves nothing out") };
+            let (fit, missed) = first.as_ref();
             models.push(fit.clone());
             violation = violation.max(*missed);
         }
@@ -261,7 +262,7 @@ pub(super) fn tune(
 }
 
 enum Outcome {
-    Fit((Parameters<f64>, f64)),
+    Fit(Box<(Parameters<f64>, f64)>),
     Score(f64),
 }
 
@@ -279,14 +280,15 @@ fn fits(exact: &Exact, environments: &[usize], kind: PenaltyKind) -> Result<Vec<
     exact
         .path(environments, kind, &LAMBDAS)?
         .into_iter()
-        .map(|solution| {
-            let mut parameters = solution.parameters;
-            if let Drift::Linear { weights } = &mut parameters.drift {
-                *weights = shrunk(weights, MARGIN)?;
-            }
-            Ok((parameters, solution.violation))
-        })
+        .map(|solution| Ok((kept_stable(solution.parameters)?, solution.violation)))
         .collect()
+}
+
+fn kept_stable(mut parameters: Parameters<f64>) -> Result<Parameters<f64>> {
+    if let Drift::Linear { weights } = &mut parameters.drift {
+        *weights = shrunk(weights, MARGIN)?;
+    }
+    Ok(parameters)
 }
 
 /// The weights of all cells.
@@ -416,31 +418,64 @@ fn observe_rows(x: &Matrix<f64>) -> Result<Observed> {
 }
 
 impl Drawn {
-    /// Draws as many rows of each environment as it has, with replacement.
     fn new(data: &Dataset, rng: &mut ChaCha8Rng) -> Result<Drawn> {
-        let (mut environments, mut left_out) = (Vec::new(), Vec::new());
-        for e in 0..data.environments() {
-            let rows = data.rows(e);
-            let drawn: Vec<usize> = rows.clone().map(|_| rng.random_range(rows.clone())).collect();
-            let rest: Vec<usize> = rows.clone().filter(|i| !drawn.contains(i)).collect();
-            if rest.len() < 2 {
-                return Err(Error::invalid(format!(
+        let (drawn, rest) = resampled(data, rng)?;
+        let left_out = rest
+            .iter()
+            .enumerate()
+            .map(|(e, rest)| match rest.rows() < 2 {
+                true => Err(Error::invalid(format!(
                     "environment {e} has {} rows, expected more to tune with: give --bandwidth and --lambda",
-                    rows.len()
-                )));
-            }
-            let take = |rows: &[usize]| {
-                let values = rows.iter().flat_map(|&i| data.samples().row(i).iter().copied()).collect();
-                Matrix::from_rows(rows.len(), data.dim(), values)
-            };
-            environments.push(take(&drawn));
-            left_out.push(observe_rows(&take(&rest))?);
-        }
-        Ok(Drawn { data: Dataset::from_environments(environments)?, left_out })
+                    data.rows(e).len()
+                ))),
+                false => observe_rows(rest),
+            })
+            .collect::<Result<_>>()?;
+        Ok(Drawn { data: drawn, left_out })
     }
 }
 
+/// As many rows of each environment as it has, drawn with replacement; and those that were not drawn.
+pub(super) fn resampled(data: &Dataset, rng: &mut ChaCha8Rng) -> Result<(Dataset, Vec<Matrix<f64>>)> {
+    let (mut environments, mut left_out) = (Vec::new(), Vec::new());
+    for e in 0..data.environments() {
+        let rows = data.rows(e);
+        let drawn: Vec<usize> = rows.clone().map(|_| rng.random_range(rows.clone())).collect();
+        let mut seen = vec![false; rows.len()];
+        drawn.iter().for_each(|i| seen[i - rows.start] = true);
+        let rest: Vec<usize> = rows.clone().filter(|i| !seen[i - rows.start]).collect();
+        let take = |rows: &[usize]| {
+            let values = rows.iter().flat_map(|&i| data.samples().row(i).iter().copied()).collect();
+            Matrix::from_rows(rows.len(), data.dim(), values)
+        };
+        environments.push(take(&drawn));
+        left_out.push(take(&rest));
+    }
+    Ok((Dataset::from_environments(environments)?, left_out))
+}
+
 impl Tuning {
+    /// The average of other fits with the same weights: `path` makes the fits of a bandwidth and kind for penalties that
+    /// descend.
+    pub(super) fn averaged(
+        &self,
+        path: impl Fn(Option<f64>, PenaltyKind, &[f64]) -> Result<Vec<crate::solve::Solution>>,
+    ) -> Result<Parameters<f64>> {
+        let (mut models, mut cells) = (Vec::new(), Vec::new());
+        for chunk in self.cells.chunks(LAMBDAS.len()) {
+            let used: Vec<&Cell> = chunk.iter().filter(|cell| cell.weight > 0.0).collect();
+            let Some(first) = used.first() else { continue };
+            let lambdas: Vec<f64> = used.iter().map(|cell| cell.lambda).collect();
+            for (solution, cell) in
+                path(first.bandwidth, first.penalty.parse()?, &lambdas)?.into_iter().zip(used)
+            {
+                models.push(kept_stable(solution.parameters)?);
+                cells.push(cell.clone());
+            }
+        }
+        average(&models, &cells)
+    }
+
     /// Why the model is what it is, in a sentence.
     pub fn explained(&self) -> String {
         let mut order: Vec<&Cell> = self.cells.iter().filter(|cell| cell.weight > 0.0).collect();

@@ -12,6 +12,8 @@ pub struct Effect {
     pub target: usize,
     /// How strongly and in which direction, in the model's units; see [`Graph`].
     pub strength: f64,
+    /// The interval of a linear model's effect, if the fit found one.
+    pub interval: Option<(f64, f64)>,
 }
 
 /// Variables and the effects between different ones, strongest first.
@@ -52,7 +54,8 @@ impl Graph {
                     )));
                 }
                 if strength != 0.0 {
-                    effects.push(Effect { source, target, strength });
+                    let interval = interval(model, source, target);
+                    effects.push(Effect { source, target, strength, interval });
                 }
             }
         }
@@ -88,6 +91,17 @@ impl Graph {
             matrix[(effect.target, effect.source)] = effect.strength;
         }
         matrix
+    }
+}
+
+/// Norms of an MLP's weights have none: an interval of single weights says nothing of them.
+fn interval(model: &Model, source: usize, target: usize) -> Option<(f64, f64)> {
+    let intervals = model.intervals.as_ref()?;
+    match (&intervals.low.drift, &intervals.high.drift) {
+        (Drift::Linear { weights: low }, Drift::Linear { weights: high }) => {
+            Some((low[(target, source)], high[(target, source)]))
+        }
+        _ => None,
     }
 }
 

@@ -13,11 +13,12 @@ use std::path::Path;
 /// carry the names: a variable without effects is still there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Columns source, target, strength.
+    /// Columns source, target, strength; and low, high where there are intervals.
     Csv,
     /// For Cytoscape, Gephi, yEd, igraph, networkx …: node attribute `name`, edge attribute `strength`.
     GraphMl,
-    /// For Graphviz: the width of an arrow grows with |strength|; red is above 0, blue below.
+    /// For Graphviz: the width of an arrow grows with |strength|; red is above 0, blue below; dashed where the interval
+    /// contains 0.
     Dot,
 }
 
@@ -49,10 +50,19 @@ impl Graph {
 
     fn write_csv(&self, writer: &mut dyn Write) -> io::Result<()> {
         let mut writer = csv::Writer::from_writer(writer);
-        writer.write_record(["source", "target", "strength"])?;
+        let intervals = self.effects().iter().any(|effect| effect.interval.is_some());
+        let mut header = vec!["source", "target", "strength"];
+        if intervals {
+            header.extend(["low", "high"]);
+        }
+        writer.write_record(header)?;
         for effect in self.effects() {
             let (source, target) = (&self.names()[effect.source], &self.names()[effect.target]);
-            writer.write_record([source, target, &number(effect.strength)])?;
+            let mut record = vec![source.clone(), target.clone(), number(effect.strength)];
+            if let Some((low, high)) = effect.interval {
+                record.extend([number(low), number(high)]);
+            }
+            writer.write_record(record)?;
         }
         writer.flush()
     }
@@ -63,8 +73,19 @@ impl Graph {
              <graphml xmlns=\"http://graphml.graphdrawing.org/xmlns\">\n\
              \x20 <key id=\"name\" for=\"node\" attr.name=\"name\" attr.type=\"string\"/>\n\
              \x20 <key id=\"strength\" for=\"edge\" attr.name=\"strength\" attr.type=\"double\"/>\n\
-             \x20 <graph id=\"effects\" edgedefault=\"directed\">\n",
+",
         );
+        if self.effects().iter().any(|effect| effect.interval.is_some()) {
+            for end in ["low", "high"] {
+                line(
+                    &mut text,
+                    format_args!(
+                        "  <key id=\"{end}\" for=\"edge\" attr.name=\"{end}\" attr.type=\"double\"/>"
+                    ),
+                );
+            }
+        }
+        text.push_str("  <graph id=\"effects\" edgedefault=\"directed\">\n");
         for (index, name) in self.names().iter().enumerate() {
             let name = xml(name);
             line(
@@ -74,10 +95,13 @@ impl Graph {
         }
         for effect in self.effects() {
             let (source, target, strength) = (effect.source, effect.target, number(effect.strength));
+            let ends = effect.interval.map_or(String::new(), |(low, high)| {
+                format!("<data key=\"low\">{}</data><data key=\"high\">{}</data>", number(low), number(high))
+            });
             line(
                 &mut text,
                 format_args!(
-                    "    <edge source=\"n{source}\" target=\"n{target}\"><data key=\"strength\">{strength}</data></edge>"
+                    "    <edge source=\"n{source}\" target=\"n{target}\"><data key=\"strength\">{strength}</data>{ends}</edge>"
                 ),
             );
         }
@@ -96,10 +120,15 @@ impl Graph {
             // From hairlines that can just be seen to the strongest arrow.
             let width = 0.3 + 3.7 * effect.strength.abs() / strongest;
             let colour = if effect.strength > 0.0 { "#b2182b" } else { "#2166ac" };
+            // An effect whose sign is not sure is dashed.
+            let style = match effect.interval {
+                Some((low, high)) if low <= 0.0 && high >= 0.0 => ", style=dashed",
+                _ => "",
+            };
             line(
                 &mut text,
                 format_args!(
-                    "  n{source} -> n{target} [strength=\"{strength}\", penwidth={width:.2}, color=\"{colour}\"];"
+                    "  n{source} -> n{target} [strength=\"{strength}\", penwidth={width:.2}, color=\"{colour}\"{style}];"
                 ),
             );
         }

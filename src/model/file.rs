@@ -37,6 +37,11 @@ impl<T: Scalar> Parameters<T> {
     }
 }
 
+/// The prefix of the lower ends of intervals.
+pub(crate) const LOW: &str = "low.";
+/// The prefix of the upper ends.
+pub(crate) const HIGH: &str = "high.";
+
 /// A safetensors file of one or more sets of parameters, told apart by a prefix of their tensors' names.
 pub(crate) struct TensorFile {
     path: PathBuf,
@@ -198,7 +203,11 @@ impl<'a> Container<'a> {
         let known = [LINEAR, MLP, SHARED].concat();
         let mut found = self.header.offset_keys();
         found.sort();
-        let mut ours = found.iter().filter_map(|name| name.strip_prefix(self.prefix));
+        // The ends of intervals lie beside the parameters.
+        let ends =
+            |name: &&str| self.prefix.is_empty() && [LOW, HIGH].iter().any(|end| name.starts_with(end));
+        let mut ours =
+            found.iter().filter_map(|name| name.strip_prefix(self.prefix)).filter(|name| !ends(name));
         match ours.find(|name| !known.contains(name)) {
             Some(name) => Err(format!("has the unknown tensor `{name}`, expected only {}", list(&known))),
             None => Ok(()),

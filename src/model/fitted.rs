@@ -1,5 +1,6 @@
 //! A fitted model as it is handed on: parameters with the names, units, targets and settings they belong to.
 
+use super::file::{HIGH, LOW};
 use super::{Parameters, TensorFile};
 use crate::data::Standardization;
 use crate::{Error, Matrix, Result};
@@ -21,13 +22,33 @@ pub struct Model {
     pub standardization: Option<Standardization>,
     /// The settings of the fit by name; empty for parameters that nobody fitted.
     pub settings: BTreeMap<String, serde_json::Value>,
+    /// How sure the parameters are.
+    pub intervals: Option<Box<Intervals>>,
+}
+
+/// An interval for every parameter.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Intervals {
+    /// The share of resamples whose parameters lie within.
+    pub level: f64,
+    /// The lower ends.
+    pub low: Parameters<f64>,
+    /// The upper ends.
+    pub high: Parameters<f64>,
 }
 
 impl Model {
     /// A model of nothing but parameters: variables are called x0, x1, …
     pub fn new(parameters: Parameters<f64>) -> Self {
         let names = (0..parameters.dim()).map(|j| format!("x{j}")).collect();
-        Model { parameters, names, targets: None, standardization: None, settings: BTreeMap::new() }
+        Model {
+            parameters,
+            names,
+            targets: None,
+            standardization: None,
+            settings: BTreeMap::new(),
+            intervals: None,
+        }
     }
 
     /// The number of variables.
@@ -81,6 +102,16 @@ impl Model {
             model.targets = Some(Matrix::from_fn(rows.len(), d, |e, j| rows[e].contains(&j)));
         }
         model.settings = parse(&file, "settings").map_err(|e| fail("settings", e))?.unwrap_or_default();
+        if let Some(level) = parse::<f64>(&file, "intervals").map_err(|e| fail("intervals", e))? {
+            let (low, high) = (file.parameters(LOW)?, file.parameters(HIGH)?);
+            let shape = |p: &Parameters<f64>| {
+                p.tensors().iter().map(|t| (t.name, t.values.len())).collect::<Vec<_>>()
+            };
+            if shape(&low) != shape(&model.parameters) || shape(&high) != shape(&model.parameters) {
+                return Err(fail("intervals", "ends of another shape than the parameters".into()));
+            }
+            model.intervals = Some(Box::new(Intervals { level, low, high }));
+        }
         Ok(model)
     }
 
@@ -99,7 +130,12 @@ impl Model {
         if !self.settings.is_empty() {
             metadata.insert("settings".into(), json(&self.settings));
         }
-        TensorFile::write(path, &[("", &self.parameters)], metadata)
+        let mut parts = vec![("", &self.parameters)];
+        if let Some(intervals) = &self.intervals {
+            metadata.insert("intervals".into(), json(&intervals.level));
+            parts.extend([(LOW, &intervals.low), (HIGH, &intervals.high)]);
+        }
+        TensorFile::write(path, &parts, metadata)
     }
 }
 
@@ -137,6 +173,11 @@ mod tests {
                 ("steps".into(), 20_000.into()),
                 ("kernel".into(), "tilted-rbf".into()),
             ]),
+            intervals: Some(Box::new(Intervals {
+                level: 0.95,
+                low: parameters.clone(),
+                high: parameters.clone(),
+            })),
             ..Model::new(parameters)
         }
     }

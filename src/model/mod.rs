@@ -16,7 +16,7 @@ mod penalty;
 mod tests;
 
 pub(crate) use file::TensorFile;
-pub use fitted::Model;
+pub use fitted::{Intervals, Model};
 pub(crate) use penalty::{ENTRIES_PER_TASK, Groups};
 pub use penalty::{Penalty, PenaltyKind};
 

@@ -23,7 +23,7 @@ use rayon::prelude::*;
 use std::ops::Range;
 
 /// Rows of a tile: one task.
-const TILE_ROWS: usize = 128;
+const TILE_ROWS: usize = 256;
 /// Columns of a tile: three tiles of f64 stay within a second-level cache.
 const TILE_COLS: usize = 256;
 
@@ -201,28 +201,48 @@ fn all_row_sums<P: Profile<f64>>(profile: P, samples: &[Samples], estimator: Est
             (0..n).step_by(TILE_ROWS).map(move |first| Block { e, rows: first..(first + TILE_ROWS).min(n) })
         })
         .collect();
-    let right: Vec<Matrix<f64>> = samples.par_iter().map(|samples| columns::<P>(samples)).collect();
+    let columns: Vec<Columns> = samples.par_iter().map(Columns::of::<P>).collect();
     let done: Vec<BlockSums> = blocks
         .par_iter()
         .with_max_len(1)
         .map_init(Tiles::default, |tiles, block| {
             let samples = &samples[block.e];
-            block_sums(profile, samples, &right[block.e], block.rows.clone(), estimator, tiles)
+            block_sums(profile, samples, &columns[block.e], block.rows.clone(), estimator, tiles)
         })
         .collect();
     let mut sums: Vec<Vec<BlockSums>> = samples.iter().map(|_| Vec::new()).collect();
     blocks.into_iter().zip(done).for_each(|(block, done)| sums[block.e].push(done));
-    samples.iter().zip(sums).map(|(samples, sums)| gather(profile, samples, sums)).collect()
+    samples.par_iter().zip(sums).map(|(samples, sums)| gather(profile, samples, sums)).collect()
 }
 
-/// What weights are multiplied with: the centred samples, and τ x beside them.
-fn columns<P: Profile<f64>>(samples: &Samples) -> Matrix<f64> {
-    let (n, d) = (samples.x.rows(), samples.x.cols());
-    let width = if P::TILTED { 2 * d } else { d };
-    Matrix::from_fn(n, width, |i, j| match j < d {
-        true => samples.centred[(i, j)],
-        false => samples.tau[i] * samples.x[(i, j - d)],
-    })
+/// What an environment's samples are as columns of a tile.
+struct Columns {
+    /// What weights are multiplied with: the centred samples, and τ x beside them.
+    right: Matrix<f64>,
+    /// Half of the squared norm of each centred sample.
+    half: Vec<f64>,
+    /// What makes 1 + ⟨x, y⟩ out of the inner product of centred samples: added for x and for y.
+    shift: Vec<f64>,
+}
+
+impl Columns {
+    fn of<P: Profile<f64>>(samples: &Samples) -> Self {
+        let (n, d) = (samples.x.rows(), samples.x.cols());
+        let width = if P::TILTED { 2 * d } else { d };
+        let mut right = Matrix::full(n, width, 0.0);
+        let mean_square = samples.mean.iter().map(|m| m * m).sum::<f64>();
+        let (mut half, mut shift) = (Vec::with_capacity(n), Vec::with_capacity(n));
+        for i in 0..n {
+            let (row, tau) = (samples.centred.row(i), samples.tau[i]);
+            let (left, tilted) = right.row_mut(i).split_at_mut(d);
+            left.copy_from_slice(row);
+            tilted.iter_mut().zip(samples.x.row(i)).for_each(|(out, x)| *out = tau * x);
+            half.push(0.5 * row.iter().map(|v| v * v).sum::<f64>());
+            let along = row.iter().zip(&samples.mean).map(|(x, m)| x * m).sum::<f64>();
+            shift.push(along + 0.5 * (1.0 + mean_square));
+        }
+        Columns { right, half, shift }
+    }
 }
 
 /// Tiles of Gram products that become weights in place.
@@ -246,28 +266,14 @@ struct BlockSums {
 fn block_sums<P: Profile<f64>>(
     profile: P,
     samples: &Samples,
-    right: &Matrix<f64>,
+    columns: &Columns,
     rows: Range<usize>,
     estimator: Estimator,
     tiles: &mut Tiles,
 ) -> BlockSums {
     let (n, d, count) = (samples.x.rows(), samples.x.cols(), rows.len());
-    let half: Vec<f64> =
-        (0..n).map(|i| 0.5 * samples.centred.row(i).iter().map(|v| v * v).sum::<f64>()).collect();
-    // 1 + ⟨x, y⟩ out of the inner product of centred samples.
-    let shift: Vec<f64> = match P::LINEAR {
-        true => {
-            let mean = &samples.mean;
-            let square = mean.iter().map(|m| m * m).sum::<f64>();
-            let along = |i: usize| samples.centred.row(i).iter().zip(mean).map(|(x, m)| x * m).sum::<f64>();
-            (0..n).map(|i| along(i) + 0.5 * (1.0 + square)).collect()
-        }
-        false => vec![0.0; n],
-    };
-    let view = |matrix: &Matrix<f64>, rows: Range<usize>, width: usize| -> Matrix<f64> {
-        Matrix::from_rows(rows.len(), width, matrix.rows_slice(rows).to_vec())
-    };
-    let own = view(&samples.centred, rows.clone(), d);
+    let Columns { right, half, shift } = columns;
+    let own = MatRef::from_row_major_slice(samples.centred.rows_slice(rows.clone()), count, d);
     let mut sums = BlockSums {
         ones: vec![0.0; count],
         kappa: Matrix::full(count, right.cols(), 0.0),
@@ -284,7 +290,7 @@ fn block_sums<P: Profile<f64>>(
         product_sequential(
             tile_mut(&mut tiles.kappa, count, width),
             Accum::Replace,
-            own.view(),
+            own,
             centred.transpose(),
         );
         for (local, i) in rows.clone().enumerate() {
@@ -361,11 +367,11 @@ fn gather<P: Profile<f64>>(profile: P, samples: &Samples, blocks: Vec<BlockSums>
     let (n, d) = (samples.x.rows(), samples.x.cols());
     let ones: Vec<f64> = blocks.iter().flat_map(|block| block.ones.iter().copied()).collect();
     let stack = |part: &dyn Fn(&BlockSums) -> &Matrix<f64>, from: usize| {
-        let rows = blocks.iter().flat_map(|block| {
-            let matrix = part(block);
-            (0..matrix.rows()).flat_map(move |i| matrix.row(i)[from..from + d].iter().copied())
-        });
-        Matrix::from_rows(n, d, rows.collect())
+        let mut rows = Vec::with_capacity(n * d);
+        for matrix in blocks.iter().map(part) {
+            (0..matrix.rows()).for_each(|i| rows.extend_from_slice(&matrix.row(i)[from..from + d]));
+        }
+        Matrix::from_rows(n, d, rows)
     };
     let centred = stack(&|block| &block.kappa, 0);
     let tilted = P::TILTED.then(|| stack(&|block| &block.kappa, d));

@@ -1,0 +1,82 @@
+//! How sure a fit is: the same fit to resampled rows, again and again.
+
+use super::stabilize::shrunk;
+use super::tune::{Tuning, resampled};
+use super::{MARGIN, Problem};
+use crate::kernel::Kernel;
+use crate::model::{Drift, Intervals, Parameters, PenaltyKind};
+use crate::objective::Estimator;
+use crate::solve::{Exact, Spec};
+use crate::{Error, Result};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use rayon::prelude::*;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The share of resamples within an interval.
+const LEVEL: f64 = 0.95;
+/// Fewer resamples have no such share.
+const LEAST: usize = 20;
+
+impl Problem {
+    /// Intervals of every parameter: the middle 95 % of `count` fits to rows drawn with replacement from each environment,
+    /// with the settings, or the average of settings, that the fit to all rows has. `done` counts fits.
+    pub fn bootstrap(&self, tuning: Option<&Tuning>, count: usize, done: &AtomicU64) -> Result<Intervals> {
+        if count < LEAST {
+            return Err(Error::invalid(format!(
+                "found {count} bootstrap resamples, expected at least {LEAST}"
+            )));
+        }
+        let fits: Vec<Parameters<f64>> = (0..count)
+            .into_par_iter()
+            .with_max_len(1)
+            .map(|k| {
+                let mut rng = ChaCha8Rng::seed_from_u64(self.settings.seed);
+                rng.set_stream(1 + k as u64);
+                let data = resampled(&self.data, &mut rng)?.0;
+                let fit = self.refit(&data, tuning)?;
+                done.fetch_add(1, Ordering::Relaxed);
+                Ok(fit)
+            })
+            .collect::<Result<_>>()?;
+        let (mut low, mut high) = (fits[0].clone(), fits[0].clone());
+        let cut = ((1.0 - LEVEL) / 2.0 * (count - 1) as f64).round() as usize;
+        let all: Vec<_> = fits.iter().map(Parameters::tensors).collect();
+        let ends = low.tensors_mut().into_iter().zip(high.tensors_mut());
+        for (t, ((_, low), (_, high))) in ends.enumerate() {
+            for at in 0..low.len() {
+                let mut values: Vec<f64> = all.iter().map(|tensors| tensors[t].values[at]).collect();
+                values.sort_by(f64::total_cmp);
+                (low[at], high[at]) = (values[cut], values[count - 1 - cut]);
+            }
+        }
+        Ok(Intervals { level: LEVEL, low, high })
+    }
+
+    /// The same fit to other rows.
+    fn refit(&self, data: &crate::data::Dataset, tuning: Option<&Tuning>) -> Result<Parameters<f64>> {
+        let spec = |kernel: Kernel| Spec {
+            kernel,
+            // Rows that come twice are no pair of different rows: the `v` form is the one that can be resampled.
+            estimator: Estimator::V,
+            penalty: self.spec.penalty,
+            learn_scale: self.settings.learn_scale,
+        };
+        let mut parameters = match tuning {
+            None => Exact::new(data, &self.targets, spec(self.spec.loss.kernel))?.solve()?.parameters,
+            Some(tuning) => {
+                let all: Vec<usize> = (0..data.environments()).collect();
+                tuning.averaged(|bandwidth, kind: PenaltyKind, lambdas| {
+                    let kernel = self.settings.kernel.with_bandwidth(bandwidth.unwrap_or(1.0))?;
+                    Exact::new(data, &self.targets, spec(kernel))?.path(&all, kind, lambdas)
+                })?
+            }
+        };
+        if let Drift::Linear { weights } = &mut parameters.drift
+            && self.settings.stabilize
+        {
+            *weights = shrunk(weights, MARGIN)?;
+        }
+        Ok(parameters)
+    }
+}
