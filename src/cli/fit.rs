@@ -166,7 +166,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
     check_output(&args.output)?;
     let problem = Problem::new(&data, &settings)?;
     if problem.settings.is_exact()? {
-        return super::fit_exact::run(&problem, &args.output, args.bootstrap, args.json);
+        let gpu = args.device.gpu_or_cpu()?;
+        return super::fit_exact::run(&problem, gpu.as_ref(), &args.output, args.bootstrap, args.json);
     }
     if args.bootstrap.is_some() {
         return Err(Error::invalid("--bootstrap is given with the solver adam, expected the exact solver"));

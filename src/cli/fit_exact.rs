@@ -3,6 +3,8 @@
 use super::fit::stability_sentence;
 use super::print_report;
 use super::progress::Watch;
+use crate::engine::Engine;
+use crate::engine::gpu::GpuEngine;
 use crate::fit::{ExactFit, Problem, Stability, Tuning};
 use crate::plot::{self, Panel};
 use crate::{Matrix, Result, output};
@@ -18,6 +20,7 @@ use std::time::Instant;
 struct Report<'a> {
     model: &'a Path,
     solver: &'static str,
+    device: String,
     loss: f64,
     penalty: f64,
     violation: f64,
@@ -35,11 +38,17 @@ struct Report<'a> {
     tuning: Option<&'a Tuning>,
 }
 
-pub(super) fn run(problem: &Problem, path: &Path, bootstrap: Option<usize>, json: bool) -> Result<()> {
+pub(super) fn run(
+    problem: &Problem,
+    gpu: Option<&GpuEngine>,
+    path: &Path,
+    bootstrap: Option<usize>,
+    json: bool,
+) -> Result<()> {
     let start = Instant::now();
     let done = Arc::new(AtomicU64::new(0));
     let watch = Watch::new("fits", done.clone(), problem.solves()?);
-    let mut fit = problem.solve(&done)?;
+    let mut fit = problem.solve(gpu, &done)?;
     drop(watch);
     let seconds = start.elapsed().as_secs_f64();
     if let Some(count) = bootstrap {
@@ -61,6 +70,7 @@ pub(super) fn run(problem: &Problem, path: &Path, bootstrap: Option<usize>, json
     let report = Report {
         model: path,
         solver: "exact",
+        device: gpu.map_or_else(|| "cpu".into(), Engine::<f32>::device),
         loss: fit.loss,
         penalty: fit.penalty,
         violation: fit.violation,
@@ -83,7 +93,10 @@ fn to_text(report: &Report<'_>, problem: &Problem, fit: &ExactFit) -> String {
     let bandwidth = report.bandwidth.map_or(String::new(), |h| format!(", bandwidth {h:.4}"));
     let mut lines = vec![
         format!("SKDS linear model, {} kernel{bandwidth}", problem.settings.kernel),
-        format!("  exact minimum over all pairs ({}) in {:.3} s", report.estimator, report.seconds),
+        format!(
+            "  exact minimum over all pairs ({}) on {} in {:.3} s",
+            report.estimator, report.device, report.seconds
+        ),
     ];
     if report.u_form_is_not_convex {
         lines.push(

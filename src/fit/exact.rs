@@ -3,6 +3,7 @@
 use super::tune::{self, Grid, Tuning};
 use super::{PenaltyChoice, Problem, Settings, SolverChoice, Stability, TargetChoice};
 use crate::engine::cpu::CpuEngine;
+use crate::engine::gpu::GpuEngine;
 use crate::engine::{Engine, LossSpec};
 use crate::kernel::Bandwidth;
 use crate::model::{Model, PenaltyKind};
@@ -53,19 +54,20 @@ impl Problem {
         Grid::new(&self.data, kernel, self.spec.loss.estimator, learn_scale, seed)
     }
 
-    /// The exact minimum, or the average of minima that tuning finds. `done` counts fits.
-    pub fn solve(&self, done: &AtomicU64) -> Result<ExactFit> {
+    /// The exact minimum, or the average of minima that tuning finds; with the pass over pairs on `gpu`, if there is one.
+    /// `done` counts fits.
+    pub fn solve(&self, gpu: Option<&GpuEngine>, done: &AtomicU64) -> Result<ExactFit> {
         match self.settings.is_tuned()? {
-            true => self.solve_tuned(done),
-            false => self.solve_once(),
+            true => self.solve_tuned(gpu, done),
+            false => self.solve_once(gpu),
         }
     }
 
-    fn solve_once(&self) -> Result<ExactFit> {
+    fn solve_once(&self, gpu: Option<&GpuEngine>) -> Result<ExactFit> {
         let LossSpec { kernel, estimator, .. } = self.spec.loss;
         let spec =
             Spec { kernel, estimator, penalty: self.spec.penalty, learn_scale: self.settings.learn_scale };
-        let exact = Exact::new(&self.data, &self.targets, spec)?;
+        let exact = Exact::on(gpu, &self.data, &self.targets, spec)?;
         let solution = exact.solve()?;
         if solution.violation > LARGEST_VIOLATION {
             return Err(Error::NonFinite(format!(
@@ -89,10 +91,17 @@ impl Problem {
         })
     }
 
-    fn solve_tuned(&self, done: &AtomicU64) -> Result<ExactFit> {
+    fn solve_tuned(&self, gpu: Option<&GpuEngine>, done: &AtomicU64) -> Result<ExactFit> {
         let grid = self.grid()?;
-        let tuning =
-            tune::tune(&self.data, &self.targets, self.knows_targets(), &grid, self.settings.seed, done)?;
+        let tuning = tune::tune(
+            &self.data,
+            &self.targets,
+            self.knows_targets(),
+            &grid,
+            gpu,
+            self.settings.seed,
+            done,
+        )?;
         let cell = &tuning.cells[tuning.leading];
         let kind: PenaltyKind = cell.penalty.parse()?;
         let settings = Settings {

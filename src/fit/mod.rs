@@ -87,7 +87,7 @@ impl Watcher for Unwatched {
 pub fn fit(data: &Dataset, settings: &Settings) -> Result<(Model, Stability)> {
     let problem = Problem::new(data, settings)?;
     if problem.settings.is_exact()? {
-        let fit = problem.solve(&AtomicU64::new(0))?;
+        let fit = problem.solve(None, &AtomicU64::new(0))?;
         return Ok((fit.model, fit.stability));
     }
     let rhythm = Rhythm { report_every: settings.steps.max(1), keep_every: settings.steps.max(1) };

@@ -14,6 +14,7 @@ use super::stabilize::shrunk;
 use crate::data::Dataset;
 use crate::dense::symmetric_eigenvalues;
 use crate::engine::cpu::matmul::product_sequential;
+use crate::engine::gpu::GpuEngine;
 use crate::evaluate::closed_form;
 use crate::kernel::{Bandwidth, Kernel, KernelKind};
 use crate::model::{Drift, Noise, Parameters, PenaltyKind};
@@ -170,6 +171,7 @@ pub(super) fn tune(
     targets: &Matrix<bool>,
     known: bool,
     grid: &Grid,
+    gpu: Option<&GpuEngine>,
     seed: u64,
     done: &AtomicU64,
 ) -> Result<Tuning> {
@@ -184,8 +186,11 @@ pub(super) fn tune(
     };
     let observed: Vec<Observed> =
         (0..data.environments()).into_par_iter().map(|e| observe(data, e)).collect::<Result<_>>()?;
-    let exacts: Vec<Exact> =
-        grid.bandwidths.iter().map(|&h| Exact::new(data, targets, grid.spec(h)?)).collect::<Result<_>>()?;
+    let exacts: Vec<Exact> = grid
+        .bandwidths
+        .iter()
+        .map(|&h| Exact::on(gpu, data, targets, grid.spec(h)?))
+        .collect::<Result<_>>()?;
     // One task per bandwidth, groups and fold, the fold that leaves nothing out first.
     let all: Vec<usize> = (0..data.environments()).collect();
     let tasks: Vec<(usize, PenaltyKind, Option<&Fold>)> = (0..grid.bandwidths.len())

@@ -18,6 +18,7 @@ mod tests;
 pub use statistics::Statistics;
 
 use crate::data::Dataset;
+use crate::engine::gpu::GpuEngine;
 use crate::kernel::Kernel;
 use crate::model::{Drift, Noise, Parameters, Penalty, PenaltyKind};
 use crate::objective::Estimator;
@@ -68,10 +69,19 @@ impl Exact {
     /// Passes over the data once, or twice if the `u` form is not convex on this sample: the `v` form, which always is,
     /// then takes its place.
     pub fn new(data: &Dataset, targets: &Matrix<bool>, spec: Spec) -> Result<Exact> {
-        let statistics = Statistics::of(data, spec.kernel, spec.estimator)?;
+        Exact::on(None, data, targets, spec)
+    }
+
+    /// The same with the pass over pairs on a GPU, if there is one.
+    pub fn on(gpu: Option<&GpuEngine>, data: &Dataset, targets: &Matrix<bool>, spec: Spec) -> Result<Exact> {
+        let pass = |estimator: Estimator| match gpu {
+            Some(gpu) => Statistics::on_gpu(gpu, data, spec.kernel, estimator),
+            None => Statistics::of(data, spec.kernel, estimator),
+        };
+        let statistics = pass(spec.estimator)?;
         let mut exact = Exact { statistics, targets: targets.clone(), spec, fell_back: false };
         if spec.estimator == Estimator::U && !exact.is_convex()? {
-            exact.statistics = Statistics::of(data, spec.kernel, Estimator::V)?;
+            exact.statistics = pass(Estimator::V)?;
             exact.spec.estimator = Estimator::V;
             exact.fell_back = true;
         }

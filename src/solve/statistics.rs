@@ -15,6 +15,7 @@
 use crate::data::Dataset;
 use crate::engine::cpu::matmul::product_sequential;
 use crate::engine::cpu::simd::dispatch;
+use crate::engine::gpu::{GpuEngine, PairSums};
 use crate::kernel::{Kernel, Profile, tilt, with_profile};
 use crate::objective::Estimator;
 use crate::{Error, Matrix, Result};
@@ -42,9 +43,7 @@ impl Statistics {
     /// The statistics of every environment over all pairs (`u` or `v`), in f64 on all threads: the same bits for any
     /// number of them.
     pub fn of(data: &Dataset, kernel: Kernel, estimator: Estimator) -> Result<Vec<Statistics>> {
-        if estimator == Estimator::Linear {
-            return Err(Error::invalid("the estimator is linear, expected u or v for the exact solver"));
-        }
+        check_estimator(estimator)?;
         let samples: Vec<Samples> =
             (0..data.environments()).into_par_iter().map(|e| Samples::of(data, e, kernel)).collect();
         let sums = with_profile!(kernel, f64, |profile| all_row_sums(profile, &samples, estimator));
@@ -52,6 +51,26 @@ impl Statistics {
             .par_iter()
             .zip(&sums)
             .map(|(samples, sums)| samples.finish(sums, linear_part(kernel), estimator))
+            .collect())
+    }
+
+    /// The same with the pass over pairs on a GPU, in f32.
+    pub fn on_gpu(
+        gpu: &GpuEngine,
+        data: &Dataset,
+        kernel: Kernel,
+        estimator: Estimator,
+    ) -> Result<Vec<Statistics>> {
+        check_estimator(estimator)?;
+        let sums = gpu.pair_sums(data, kernel, estimator)?;
+        Ok(sums
+            .into_par_iter()
+            .enumerate()
+            .map(|(e, sums)| {
+                let samples = Samples::of(data, e, kernel);
+                let sums = with_profile!(kernel, f64, |profile| samples.row_sums(profile, sums));
+                samples.finish(&sums, linear_part(kernel), estimator)
+            })
             .collect())
     }
 
@@ -70,6 +89,15 @@ impl Statistics {
             add(&mut sum.noise, &part.noise);
         }
         sum
+    }
+}
+
+fn check_estimator(estimator: Estimator) -> Result<()> {
+    match estimator {
+        Estimator::Linear => {
+            Err(Error::invalid("the estimator is linear, expected u or v for the exact solver"))
+        }
+        Estimator::U | Estimator::V => Ok(()),
     }
 }
 
@@ -132,6 +160,25 @@ impl Samples {
     /// τ x.
     fn tilted(&self) -> Matrix<f64> {
         Matrix::from_fn(self.x.rows(), self.x.cols(), |i, j| self.tau[i] * self.x[(i, j)])
+    }
+
+    /// What a GPU has summed, in the form that [`finish`](Self::finish) takes.
+    fn row_sums<P: Profile<f64>>(&self, profile: P, sums: PairSums) -> RowSums {
+        let (n, d) = (self.x.rows(), self.x.cols());
+        let PairSums { ones, tilted, linear, radial, z_total } = sums;
+        match radial {
+            Some((z, m)) => {
+                let centred = Matrix::from_fn(n, d, |i, j| linear[(i, j)] - ones[i] * self.mean[j]);
+                RowSums { ones, centred, tilted, z, m, z_total }
+            }
+            // Every derivative of a Gaussian is a multiple of itself.
+            None => {
+                let eta = profile.decay();
+                let centred = Matrix::from_fn(n, d, |i, j| ones[i] * self.centred[(i, j)] - linear[(i, j)]);
+                let (z, m) = (linear.map(|r| 0.5 * eta * r), linear.map(|r| -0.5 * eta * eta * r));
+                RowSums { ones, centred, tilted, z, m, z_total }
+            }
+        }
     }
 
     /// From sums over columns to the statistics.

@@ -15,12 +15,14 @@ pub mod plan;
 mod session;
 pub mod shared;
 pub mod stages;
+mod statistics;
 mod training;
 mod walk;
 
 pub use context::Traffic;
 pub use form::Form;
 pub use session::StageTime;
+pub(crate) use statistics::PairSums;
 pub use training::GpuTraining;
 pub use walk::GpuWalk;
 

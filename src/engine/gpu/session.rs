@@ -324,7 +324,11 @@ impl Session {
         progress.store(0, Ordering::Relaxed);
         self.poison(gradient);
         let list = if gradient { &self.gradient } else { &self.value };
-        let list: Vec<&Bound> = before.iter().chain(list).chain(after).collect();
+        self.submit(&before.iter().chain(list).chain(after).collect::<Vec<_>>(), progress)
+    }
+
+    /// Submits dispatches in order, in as few submissions as a watchdog allows; counts pairs that are done.
+    pub fn submit(&self, list: &[&Bound], progress: &AtomicU64) -> Result<()> {
         let mut first = 0;
         let mut waiting: Option<u64> = None;
         while first < list.len() {

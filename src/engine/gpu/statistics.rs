@@ -1,0 +1,179 @@
+//! Sums over all pairs for the exact solver, by the stages that evaluate losses.
+//!
+//! Stage `all_pairs` adds up weights times b̃ and times x − y for every row. With a drift that makes b̃ what one wants to
+//! be summed (1; −τ x by the tilt of no drift and a = 2; x itself), it gives all that
+//! [`Statistics`](crate::solve::Statistics) need, and no shader of their own.
+
+use super::GpuEngine;
+use super::compose::{SumLayout, traits_of};
+use super::form::Form;
+use super::session::Session;
+use super::shared::ROW_BLOCK;
+use super::stages::{self, Slot};
+use crate::data::Dataset;
+use crate::engine::LossSpec;
+use crate::kernel::Kernel;
+use crate::model::{Drift, Noise, Parameters};
+use crate::objective::{Estimator, Objective};
+use crate::{Matrix, Result};
+use std::sync::atomic::AtomicU64;
+use wgpu::{Buffer, BufferUsages};
+
+/// log σ for a = 0: its square vanishes in f32.
+const NO_NOISE: f64 = -60.0;
+
+/// Sums of one environment, row by row; each weighted by ω(x) ω(y).
+pub(crate) struct PairSums {
+    /// Σ κ.
+    pub ones: Vec<f64>,
+    /// Σ κ τ(y) y; nothing without a tilt.
+    pub tilted: Option<Matrix<f64>>,
+    /// Σ κ y for kernels that are not Gaussian; Σ κ (x − y) for those that are.
+    pub linear: Matrix<f64>,
+    /// Σ −½φ' (x − y) and Σ −½φ'' (x − y), of kernels that are not Gaussian.
+    pub radial: Option<(Matrix<f64>, Matrix<f64>)>,
+    /// Σ −½φ' over all rows.
+    pub z_total: f64,
+}
+
+/// What b̃ is to be.
+#[derive(Clone, Copy, PartialEq)]
+enum Right {
+    Ones,
+    Tilted,
+    Samples,
+}
+
+impl GpuEngine {
+    /// The sums of every environment over all pairs of the estimator.
+    pub(crate) fn pair_sums(
+        &self,
+        data: &Dataset,
+        kernel: Kernel,
+        estimator: Estimator,
+    ) -> Result<Vec<PairSums>> {
+        let traits = traits_of(kernel.kind());
+        let spec = LossSpec { objective: Objective::Skds, kernel, estimator };
+        let form = Form { dim: data.dim(), environments: data.environments(), hidden: None, full: false };
+        let rows: Vec<usize> = (0..data.environments()).map(|e| data.rows(e).len()).collect();
+        let mut session = Session::new(self.context()?, &rows, &spec, form, &self.bounds, 0, &self.edits)?;
+        session.write_samples(data, &spec)?;
+        let layout = SumLayout::of(Objective::Skds, kernel.kind());
+        let staging = session.context.buffer(
+            "sums",
+            session.plan.sizes.sums,
+            BufferUsages::COPY_DST | BufferUsages::MAP_READ,
+        )?;
+        let mut pass = |right: Right| -> Result<Vec<Summed>> {
+            session.write_parameters(&right.parameters(data.dim()))?;
+            read_sums(&session, &staging, &rows, layout)
+        };
+        let ones = pass(Right::Ones)?;
+        let tilted = if traits.tilted { Some(pass(Right::Tilted)?) } else { None };
+        let samples = if traits.gaussian { None } else { Some(pass(Right::Samples)?) };
+        let mut tilted = tilted.map(Vec::into_iter);
+        let mut samples = samples.map(Vec::into_iter);
+        Ok(ones
+            .into_iter()
+            .map(|summed| {
+                let first = |matrix: &Matrix<f64>| (0..matrix.rows()).map(|i| matrix[(i, 0)]).collect();
+                let next = |passes: &mut Option<std::vec::IntoIter<Summed>>| {
+                    passes.as_mut().map(|pass| pass.next().expect("one per environment").drift)
+                };
+                let minus = next(&mut tilted).map(|matrix| matrix.map(|v| -v));
+                let own = next(&mut samples);
+                let Summed { drift, mut directions, z_total } = summed;
+                let (linear, radial) = match own {
+                    // Σ κ y in a pass of its own, and both radial sums in each.
+                    Some(own) => {
+                        let m = directions.pop().expect("two directions");
+                        (own, Some((directions.pop().expect("two directions"), m)))
+                    }
+                    None => (directions.pop().expect("one direction"), None),
+                };
+                PairSums { ones: first(&drift), tilted: minus, linear, radial, z_total }
+            })
+            .collect())
+    }
+}
+
+impl Right {
+    /// The model whose b̃ this is.
+    fn parameters(self, d: usize) -> Parameters<f64> {
+        let diagonal = if self == Right::Samples { 1.0 } else { 0.0 };
+        let weights = Matrix::from_fn(d, d, |i, j| if i == j { diagonal } else { 0.0 });
+        // b̃ = b − ½ τ a x: with a = 2 and no drift, −τ x.
+        let log_noise = if self == Right::Tilted { 0.5 * 2f64.ln() } else { NO_NOISE };
+        Parameters {
+            drift: Drift::Linear { weights },
+            biases: vec![if self == Right::Ones { 1.0 } else { 0.0 }; d],
+            noise: Noise::Diagonal { log_noise: vec![log_noise; d] },
+            shift: None,
+            log_scale: None,
+        }
+    }
+}
+
+/// What `all_pairs` sums for the rows of an environment.
+struct Summed {
+    drift: Matrix<f64>,
+    /// R_b, or R_z and R_m.
+    directions: Vec<Matrix<f64>>,
+    z_total: f64,
+}
+
+fn read_sums(session: &Session, staging: &Buffer, rows: &[usize], layout: SumLayout) -> Result<Vec<Summed>> {
+    let (context, plan, form) = (&session.context, &session.plan, session.form);
+    let d = form.dim;
+    let mut all: Vec<Summed> = rows
+        .iter()
+        .map(|&n| Summed {
+            drift: Matrix::full(n, d, 0.0),
+            directions: vec![Matrix::full(n, d, 0.0); layout.count as usize - 1],
+            z_total: 0.0,
+        })
+        .collect();
+    let done = AtomicU64::new(0);
+    let before = [stages::DIFFUSION_DIAGONAL.name, stages::DRIFT.name, stages::TILT.name];
+    for span in 0..plan.spans.len() {
+        let dispatches = session.dispatches_of(span, &before);
+        session.submit(&dispatches.iter().collect::<Vec<_>>(), &done)?;
+    }
+    let stride = form.stride() as usize * 4;
+    for (at, span) in plan.spans.iter().enumerate() {
+        let dispatches = session.dispatches_of(at, &[stages::ALL_PAIRS.name]);
+        session.submit(&dispatches.iter().collect::<Vec<_>>(), &done)?;
+        let record = (layout.count as usize) * stride + 4;
+        let planned = plan.value.iter().find(|dispatch| dispatch.stage.name == stages::ALL_PAIRS.name);
+        let splits = planned.map_or(1, |dispatch| dispatch.job.splits as usize);
+        let size = (splits * span.rows() as usize * record * 4) as u64;
+        let commands = context.record(|encoder| {
+            encoder.copy_buffer_to_buffer(session.buffer_of(Slot::Sums, at), 0, staging, 0, size);
+            0
+        })?;
+        context.submit(commands)?;
+        let numbers: Vec<f32> = bytemuck::pod_collect_to_vec(&context.read(staging, size)?);
+        for split in 0..splits {
+            for row in 0..span.rows() as usize {
+                let block = span.first_block as usize + row / ROW_BLOCK as usize;
+                let owner = plan.blocks[block];
+                let i = (block - owner.first_block as usize) * ROW_BLOCK as usize + row % ROW_BLOCK as usize;
+                if i >= owner.rows as usize {
+                    continue;
+                }
+                let summed = &mut all[owner.environment as usize];
+                let numbers = &numbers[(split * span.rows() as usize + row) * record..][..record];
+                let add = |into: &mut [f64], part: &[f32]| {
+                    into.iter_mut().zip(part).for_each(|(into, part)| *into += f64::from(*part));
+                };
+                add(summed.drift.row_mut(i), &numbers[..d]);
+                for (k, direction) in summed.directions.iter_mut().enumerate() {
+                    add(direction.row_mut(i), &numbers[(k + 1) * stride..][..d]);
+                }
+                // (Σ c_rest, Σ c_r, Σ c_z, 0).
+                summed.z_total += f64::from(numbers[layout.count as usize * stride + 2]);
+            }
+        }
+    }
+    Ok(all)
+}
