@@ -102,8 +102,8 @@ fn run(picture: &Path) -> Result<()> {
         fit(&data, &Settings { standardize: true, lambda: 0.001, ..Settings::default() })?;
     let abscissa = stability.spectral_abscissa.unwrap_or(f64::NAN);
     println!(
-        "fitted by SKDS in {:.1} s; stable, spectral abscissa {abscissa:.2}\n",
-        start.elapsed().as_secs_f64()
+        "fitted by SKDS in {:.0} ms; stable, spectral abscissa {abscissa:.2}\n",
+        1e3 * start.elapsed().as_secs_f64()
     );
 
     // The experiment: urchins are pushed. The model is told only which variable, and the mean that it then has.

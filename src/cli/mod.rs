@@ -1,5 +1,6 @@
 //! The command line: one file per command.
 
+mod convexity;
 mod device;
 mod devices;
 mod evaluate;
@@ -27,6 +28,7 @@ use std::process::ExitCode;
   skds graph model.safetensors --top 10 --heatmap effects.svg
   skds sample model.safetensors -n 1000 -o samples.npz
   skds evaluate model.safetensors test.npz
+  skds convexity train.npz
   skds devices
   skds validate --quick --device gpu
 
@@ -43,6 +45,7 @@ enum Command {
     Graph(graph::Args),
     Sample(sample::Args),
     Evaluate(evaluate::Args),
+    Convexity(convexity::Args),
     Devices(devices::Args),
     Validate(validate::Args),
 }
@@ -56,7 +59,7 @@ impl Command {
             Command::Sample(args) => args.device.may_be_gpu(),
             Command::Evaluate(args) => args.device.may_be_gpu(),
             Command::Devices(_) => true,
-            Command::Graph(_) => false,
+            Command::Graph(_) | Command::Convexity(_) => false,
         }
     }
 }
@@ -75,6 +78,7 @@ pub fn main() -> ExitCode {
         Command::Graph(args) => graph::run(&args),
         Command::Sample(args) => sample::run(&args),
         Command::Evaluate(args) => evaluate::run(&args),
+        Command::Convexity(args) => convexity::run(&args),
         Command::Devices(args) => devices::run(&args),
         Command::Validate(args) => validate::run(&args),
     };

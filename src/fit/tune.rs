@@ -31,8 +31,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bandwidths, in median distances between samples.
 const BANDWIDTHS: [f64; 5] = [0.35, 0.525, 0.7, 0.875, 1.225];
-/// Penalties, descending.
+/// Penalties, descending, for [`USUAL_DIM`] variables or more; with fewer, proportionally smaller.
 const LAMBDAS: [f64; 6] = [0.5623, 0.3162, 0.1778, 0.1, 0.05623, 0.03162];
+/// The number of variables that the penalties were found for, and the least factor for fewer.
+const USUAL_DIM: f64 = 20.0;
+const LEAST_FACTOR: f64 = 0.25;
 /// Which groups.
 const KINDS: [PenaltyKind; 2] = [PenaltyKind::Ingoing, PenaltyKind::Both];
 /// Two settings that do well on most systems, and the weight that each has whatever the scores: (bandwidth, kind, λ).
@@ -118,6 +121,8 @@ pub(super) struct Grid {
     learn_scale: bool,
     /// One entry without a meaning for a kernel without bandwidth.
     bandwidths: Vec<f64>,
+    /// As many as [`LAMBDAS`].
+    lambdas: Vec<f64>,
 }
 
 impl Grid {
@@ -133,7 +138,9 @@ impl Grid {
             KernelKind::ImqPlus => vec![1.0],
             _ => BANDWIDTHS.iter().map(|factor| factor * median).collect(),
         };
-        Ok(Grid { kernel, estimator, learn_scale, bandwidths })
+        let factor = (data.dim() as f64 / USUAL_DIM).clamp(LEAST_FACTOR, 1.0);
+        let lambdas = LAMBDAS.iter().map(|lambda| factor * lambda).collect();
+        Ok(Grid { kernel, estimator, learn_scale, bandwidths, lambdas })
     }
 
     /// Fits that a search makes: what progress counts up to.
@@ -204,20 +211,21 @@ pub(super) fn tune(
         .with_max_len(1)
         .map(|&(h, kind, fold)| {
             let outcomes = match fold {
-                None => {
-                    fits(&exacts[h], &all, kind)?.into_iter().map(|fit| Outcome::Fit(Box::new(fit))).collect()
-                }
+                None => fits(&exacts[h], &all, kind, &grid.lambdas)?
+                    .into_iter()
+                    .map(|fit| Outcome::Fit(Box::new(fit)))
+                    .collect(),
                 Some(Fold::Environment(e)) => {
                     let others: Vec<usize> = all.iter().copied().filter(|other| other != e).collect();
                     let told: Vec<usize> = (0..data.dim()).filter(|&j| targets[(*e, j)]).collect();
-                    fits(&exacts[h], &others, kind)?
+                    fits(&exacts[h], &others, kind, &grid.lambdas)?
                         .iter()
                         .map(|(fit, _)| Ok(Outcome::Score(score_environment(fit, &told, &observed[*e])?)))
                         .collect::<Result<Vec<_>>>()?
                 }
                 Some(Fold::Rows(drawn)) => {
                     let exact = Exact::new(&drawn.data, targets, grid.spec(grid.bandwidths[h])?)?;
-                    fits(&exact, &all, kind)?
+                    fits(&exact, &all, kind, &grid.lambdas)?
                         .iter()
                         .map(|(fit, _)| Ok(Outcome::Score(score_rows(fit, &drawn.left_out)?)))
                         .collect::<Result<Vec<_>>>()?
@@ -230,7 +238,7 @@ pub(super) fn tune(
     let (mut cells, mut models, mut violation) = (Vec::new(), Vec::new(), 0.0f64);
     for (at, chunk) in outcomes.chunks(folds.len() + 1).enumerate() {
         let (h, kind) = (grid.bandwidths[at / KINDS.len()], KINDS[at % KINDS.len()]);
-        for (l, &lambda) in LAMBDAS.iter().enumerate() {
+        for (l, &lambda) in grid.lambdas.iter().enumerate() {
             let scores: Vec<f64> = chunk[1..].iter().map(|outcomes| outcomes[l].score()).collect();
             let n = scores.len() as f64;
             let score = scores.iter().sum::<f64>() / n;
@@ -281,9 +289,14 @@ impl Outcome {
 }
 
 /// The fits of a path, each kept from instability, with the violation of their optimality conditions.
-fn fits(exact: &Exact, environments: &[usize], kind: PenaltyKind) -> Result<Vec<(Parameters<f64>, f64)>> {
+fn fits(
+    exact: &Exact,
+    environments: &[usize],
+    kind: PenaltyKind,
+    lambdas: &[f64],
+) -> Result<Vec<(Parameters<f64>, f64)>> {
     exact
-        .path(environments, kind, &LAMBDAS)?
+        .path(environments, kind, lambdas)?
         .into_iter()
         .map(|solution| Ok((kept_stable(solution.parameters)?, solution.violation)))
         .collect()
@@ -490,7 +503,7 @@ impl Tuning {
         let best = self.cells.iter().map(|cell| cell.score).fold(f64::INFINITY, f64::min);
         let alike = self.cells.iter().filter(|cell| cell.score <= best + cell.error).count();
         format!(
-            "{} held-out {} cannot tell {alike} of {} settings apart, so the model is an average of {}; {bandwidth}{} penalty {} has \
+            "{} held-out {} cannot tell {alike} of {} settings apart, so the model is an average of {}; {bandwidth}{} penalty {:.4} has \
              the largest share, {:.0} %",
             self.folds,
             self.held_out,

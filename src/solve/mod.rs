@@ -8,6 +8,7 @@
 //! What is minimised is what training minimises on all pairs: the mean over environments of SKDS, plus the penalty. The
 //! minimum is verified, not assumed: [`Solution::violation`] says by how much its optimality conditions are missed.
 
+mod convexity;
 mod coordinate;
 mod groups;
 mod lasso;
@@ -15,6 +16,7 @@ mod statistics;
 #[cfg(test)]
 mod tests;
 
+pub use convexity::{Bound, Spectrum, bound, spectra};
 pub use statistics::Statistics;
 
 use crate::data::Dataset;

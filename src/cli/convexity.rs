@@ -1,0 +1,166 @@
+//! `skds convexity`: is the loss convex on this sample?
+
+use super::print_report;
+use crate::data::Dataset;
+use crate::kernel::{Bandwidth, KernelKind};
+use crate::plot::{Colour, Line, Panel, write_svg};
+use crate::solve::{Bound, Spectrum, bound, spectra};
+use crate::{Error, Matrix, Result};
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// The probability that the paper's bound is asked for.
+const CONFIDENCE: f64 = 0.95;
+/// The fewest rows of the sequence.
+const LEAST_ROWS: usize = 32;
+
+/// How far from convex is SKDS of a linear model on a sample?
+#[derive(clap::Args)]
+#[command(
+    after_help = "SKDS of a linear model is a quadratic form in weights, biases and squared noises. Over all pairs with repetition
+(v) it is always convex; over neighbouring rows (linear) and over different rows (u) it need not be, until
+ε|θ|² is added. Printed are its extreme eigenvalues and ε for growing parts of the sample, beside the ε that the
+paper's Proposition 11 bounds that of the linear estimate by, with 95 % probability.
+
+Examples:
+  skds convexity train.npz
+  skds convexity train.npz --kernel rbf --bandwidth 3 --env 2 --plot convexity.svg --json"
+)]
+pub(super) struct Args {
+    /// Samples: .npz or .csv
+    data: PathBuf,
+    /// Which environment, counted from 0
+    #[arg(long, value_name = "K", default_value_t = 0)]
+    env: usize,
+    /// Which kernel: rbf, tilted-rbf or imq-plus
+    #[arg(long, default_value = "tilted-rbf")]
+    kernel: KernelKind,
+    /// Bandwidth of the kernel: a number above 0, or 'auto' for the median distance between samples
+    #[arg(long, value_name = "H", default_value = "auto", allow_hyphen_values = true)]
+    bandwidth: Bandwidth,
+    /// Seed of what 'auto' draws
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Draw ε and its bound over n to this .svg file
+    #[arg(long, value_name = "FILE.svg")]
+    plot: Option<PathBuf>,
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is printed.
+#[derive(Serialize)]
+struct Report {
+    kernel: &'static str,
+    bandwidth: Option<f64>,
+    variables: usize,
+    sizes: Vec<Size>,
+}
+
+/// One size of the sample.
+#[derive(Serialize)]
+struct Size {
+    rows: usize,
+    estimates: Vec<Spectrum>,
+    proposition_11: Bound,
+}
+
+pub(super) fn run(args: &Args) -> Result<()> {
+    let data = Dataset::read(&args.data, None)?;
+    if args.env >= data.environments() {
+        return Err(Error::invalid(format!(
+            "environment {} is unknown, expected a number below {}, the data's environments",
+            args.env,
+            data.environments()
+        )));
+    }
+    if let Some(path) = args.plot.as_ref().filter(|path| path.extension().is_none_or(|e| e != "svg")) {
+        return Err(Error::file(path, "has another extension than expected: .svg"));
+    }
+    let rows = data.rows(args.env);
+    let samples = Matrix::from_rows(rows.len(), data.dim(), data.samples().rows_slice(rows).to_vec());
+    let bandwidth = args.bandwidth.resolve(&data, args.seed)?;
+    let kernel = args.kernel.with_bandwidth(bandwidth)?;
+    let mut sizes = Vec::new();
+    for n in doubling(samples.rows()) {
+        let estimates = spectra(&samples, n, kernel)?;
+        sizes.push(Size { rows: n, estimates, proposition_11: bound(&samples, n, kernel, CONFIDENCE) });
+    }
+    let report =
+        Report { kernel: args.kernel.name(), bandwidth: kernel.bandwidth(), variables: data.dim(), sizes };
+    if let Some(path) = &args.plot {
+        write_svg(path, "What makes the estimate convex", &[report.panel()])?;
+    }
+    print_report(args.json, &report, || report.to_text())
+}
+
+/// All rows, half of them, a quarter, …, ascending.
+fn doubling(rows: usize) -> Vec<usize> {
+    let halves = std::iter::successors(Some(rows), |n| Some(n / 2).filter(|n| *n >= LEAST_ROWS));
+    let mut sizes: Vec<usize> = halves.collect();
+    sizes.reverse();
+    sizes
+}
+
+impl Report {
+    fn to_text(&self) -> String {
+        let bandwidth = self.bandwidth.map_or(String::new(), |h| format!(", bandwidth {h:.4}"));
+        let mut lines = vec![
+            format!(
+                "SKDS of a linear model of {} variables, {} kernel{bandwidth}",
+                self.variables, self.kernel
+            ),
+            String::new(),
+            format!(
+                "{:>8}  {:<8}{:>14}{:>14}{:>14}{:>18}",
+                "rows", "pairs", "smallest", "largest", "ε", "Proposition 11"
+            ),
+        ];
+        for size in &self.sizes {
+            for Spectrum { estimator, smallest, largest, epsilon, .. } in &size.estimates {
+                let bounded = match *estimator {
+                    "linear" => format!("{:>18.3e}", size.proposition_11.epsilon),
+                    _ => String::new(),
+                };
+                let line = format!(
+                    "{:>8}  {estimator:<8}{smallest:>14.3e}{largest:>14.3e}{epsilon:>14.3e}{bounded}",
+                    size.rows
+                );
+                lines.push(line);
+            }
+        }
+        lines.join("\n")
+    }
+
+    /// Logarithms over logarithms; an ε of 0 has none and leaves a gap.
+    fn panel(&self) -> Panel {
+        let log = |value: f64| if value > 0.0 { value.log10() } else { f64::NAN };
+        let line = |label: &str, colour: Colour, epsilon: &dyn Fn(&Size) -> f64| Line {
+            label: label.into(),
+            colour,
+            points: self.sizes.iter().map(|size| (log(size.rows as f64), log(epsilon(size)))).collect(),
+        };
+        let of = |name: &'static str| {
+            move |size: &Size| {
+                let spectrum = size.estimates.iter().find(|s| s.estimator == name);
+                // Rounding is no sign of curvature.
+                spectrum.map_or(0.0, |s| if s.epsilon > 1e-12 * s.largest { s.epsilon } else { 0.0 })
+            }
+        };
+        Panel::Lines {
+            title: format!("{} variables, {} kernel", self.variables, self.kernel),
+            x_label: "log₁₀ n".into(),
+            y_label: "log₁₀ ε".into(),
+            lines: vec![
+                line("linear", Colour::Blue, &of("linear")),
+                line("u", Colour::Green, &of("u")),
+                line("v", Colour::Purple, &of("v")),
+                line("Proposition 11", Colour::Red, &|size: &Size| size.proposition_11.epsilon),
+            ],
+            points: vec![],
+            verticals: vec![],
+            horizontals: vec![],
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! How convex is the loss on a sample? The paper's Example 10 and Proposition 11, measured.
+//!
+//! For the linear model SKDS is θᵀ R̂ θ with one block per variable, θ_j = (row j of the weights, bias j, α_j):
+//!
+//! ```text
+//! R̂_j = ( C    D_j )          C, D, E of [`Statistics`], over the pairs of the estimate
+//!       ( D_jᵀ E_j )
+//! ```
+//!
+//! The `v` estimate is a Gram matrix and always convex; `linear` and `u` are unbiased and need not be. What makes them so is
+//! ε = −(smallest eigenvalue) times |θ|²; the paper bounds it for the `linear` estimate, with the norm where its proof, by
+//! Weyl's inequality, has the square.
+
+use super::statistics::Statistics;
+use crate::data::Dataset;
+use crate::dense::symmetric_eigenvalues;
+use crate::kernel::{Kernel, Profile, tilt, with_profile};
+use crate::objective::Estimator;
+use crate::{Matrix, Result};
+use rayon::prelude::*;
+use serde::Serialize;
+
+/// Rows among which pairs are looked at for the kernel's bounds.
+const BOUND_ROWS: usize = 500;
+
+/// The eigenvalues of R̂ for an estimate.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Spectrum {
+    /// Which pairs.
+    pub estimator: &'static str,
+    /// Rows of the sample.
+    pub rows: usize,
+    /// The smallest eigenvalue over all variables' blocks.
+    pub smallest: f64,
+    /// The largest.
+    pub largest: f64,
+    /// ε: what makes the estimate plus ε|θ|² convex.
+    pub epsilon: f64,
+}
+
+/// Proposition 11 for the `linear` estimate.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Bound {
+    /// The largest |x_i|, or 1: what bounds the features on this sample.
+    pub features: f64,
+    /// The largest kernel value or derivative between samples.
+    pub kernel: f64,
+    /// With this probability ε is not above `epsilon`.
+    pub confidence: f64,
+    /// The ε that the proposition gives.
+    pub epsilon: f64,
+}
+
+/// The spectra of the three estimates on the first `rows` samples of an environment.
+pub fn spectra(samples: &Matrix<f64>, rows: usize, kernel: Kernel) -> Result<Vec<Spectrum>> {
+    let d = samples.cols();
+    let part = Matrix::from_rows(rows, d, samples.rows_slice(0..rows).to_vec());
+    let all = Dataset::from_environments(vec![part.clone()])?;
+    Estimator::ALL
+        .iter()
+        .map(|&estimator| {
+            let statistics = match estimator {
+                Estimator::Linear => with_profile!(kernel, f64, |profile| neighbours(profile, &part)),
+                estimator => Statistics::of(&all, kernel, estimator)?.remove(0),
+            };
+            let (smallest, largest) = extremes(&statistics)?;
+            Ok(Spectrum {
+                estimator: estimator.name(),
+                rows,
+                smallest,
+                largest,
+                epsilon: (-smallest).max(0.0),
+            })
+        })
+        .collect()
+}
+
+/// The smallest and the largest eigenvalue over all blocks.
+fn extremes(statistics: &Statistics) -> Result<(f64, f64)> {
+    let d = statistics.noise.len();
+    let ends: Vec<(f64, f64)> = (0..d)
+        .into_par_iter()
+        .map(|j| {
+            let block = Matrix::from_fn(d + 2, d + 2, |a, b| match (a.min(b), a.max(b)) {
+                (low, high) if high <= d => statistics.drift[(low, high)],
+                (low, _) if low <= d => statistics.cross[(low, j)],
+                _ => statistics.noise[j],
+            });
+            let values = symmetric_eigenvalues(block.view())?;
+            Ok((values[0], values[values.len() - 1]))
+        })
+        .collect::<Result<_>>()?;
+    Ok(ends
+        .into_iter()
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), (a, b)| (low.min(a), high.max(b))))
+}
+
+/// A kernel's value and derivatives at a pair: k, ∇ₓk, ∇ᵧk and the diagonal of ∇ₓ∇ᵧk.
+struct Pair {
+    value: f64,
+    by_x: Vec<f64>,
+    by_y: Vec<f64>,
+    mixed: Vec<f64>,
+}
+
+fn pair<P: Profile<f64>>(profile: P, x: &[f64], y: &[f64]) -> Pair {
+    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+    let rho = 0.5 * x.iter().zip(y).map(|(x, y)| (x - y) * (x - y)).sum::<f64>();
+    let phi = profile.derivatives(rho);
+    let c = if P::LINEAR { 1.0 } else { 0.0 };
+    let kappa = phi[0] + c * (1.0 + dot(x, y));
+    let (s, t) = (dot(x, x), dot(y, y));
+    let weight = if P::TILTED { tilt(s) * tilt(t) } else { 1.0 };
+    let (tau_x, tau_y) = if P::TILTED { (1.0 / (1.0 + s), 1.0 / (1.0 + t)) } else { (0.0, 0.0) };
+    let mut found = Pair { value: weight * kappa, by_x: vec![], by_y: vec![], mixed: vec![] };
+    for (x, y) in x.iter().zip(y) {
+        let r = x - y;
+        let (kappa_x, kappa_y) = (phi[1] * r + c * y, -phi[1] * r + c * x);
+        let kappa_xy = -phi[1] - phi[2] * r * r + c;
+        found.by_x.push(weight * (kappa_x - tau_x * x * kappa));
+        found.by_y.push(weight * (kappa_y - tau_y * y * kappa));
+        let tilts = tau_x * tau_y * x * y * kappa - tau_x * x * kappa_y - tau_y * y * kappa_x;
+        found.mixed.push(weight * (tilts + kappa_xy));
+    }
+    found
+}
+
+/// The statistics over neighbouring rows.
+fn neighbours<P: Profile<f64>>(profile: P, x: &Matrix<f64>) -> Statistics {
+    let d = x.cols();
+    let count = x.rows() / 2;
+    let mut sum = Statistics {
+        drift: Matrix::full(d + 1, d + 1, 0.0),
+        cross: Matrix::full(d + 1, d, 0.0),
+        noise: vec![0.0; d],
+    };
+    let z = |i: usize, a: usize| if a < d { x[(i, a)] } else { 1.0 };
+    for n in 0..count {
+        let (i, j) = (2 * n, 2 * n + 1);
+        let Pair { value, by_x, by_y, mixed } = pair(profile, x.row(i), x.row(j));
+        // Both orders of a pair, so that the form is symmetric.
+        let half = 0.5 / count as f64;
+        for a in 0..=d {
+            for b in 0..=d {
+                sum.drift[(a, b)] += half * value * (z(i, a) * z(j, b) + z(j, a) * z(i, b));
+            }
+            for b in 0..d {
+                sum.cross[(a, b)] += 0.5 * half * (z(i, a) * by_y[b] + z(j, a) * by_x[b]);
+            }
+        }
+        sum.noise.iter_mut().zip(&mixed).for_each(|(sum, mixed)| *sum += 0.5 * half * mixed);
+    }
+    sum
+}
+
+/// What Proposition 11 says of `rows` samples, with the constants that these samples have.
+pub fn bound(samples: &Matrix<f64>, rows: usize, kernel: Kernel, confidence: f64) -> Bound {
+    let d = samples.cols();
+    let part = samples.rows_slice(0..rows);
+    let features = part.iter().fold(1.0f64, |m, v| m.max(v.abs()));
+    let kernel = with_profile!(kernel, f64, |profile| kernel_bound(profile, samples, rows));
+    // d·l + m parameters, with l = d + 1 features and m = d noises.
+    let parameters = (d * (d + 2)) as f64;
+    let entry = (d * d) as f64 * features * features * kernel;
+    let (l1, l2) = (parameters.powi(2) * entry, parameters.powi(3) * entry * entry);
+    // 2 p exp(−½ n ε² / (L₂ + ⅔ L₁ ε)) = 1 − confidence, solved for ε.
+    let n = (rows / 2) as f64;
+    let log = (2.0 * parameters / (1.0 - confidence)).ln();
+    let along = 2.0 / 3.0 * l1 * log;
+    let epsilon = (along + (along * along + 2.0 * n * l2 * log).sqrt()) / n;
+    Bound { features, kernel, confidence, epsilon }
+}
+
+fn kernel_bound<P: Profile<f64>>(profile: P, samples: &Matrix<f64>, rows: usize) -> f64 {
+    let count = rows.min(BOUND_ROWS);
+    (0..count)
+        .into_par_iter()
+        .map(|i| {
+            let of = |j: usize| {
+                let Pair { value, by_x, by_y, mixed } = pair(profile, samples.row(i), samples.row(j));
+                by_x.iter().chain(&by_y).chain(&mixed).fold(value.abs(), |m, v| m.max(v.abs()))
+            };
+            (0..count).map(of).fold(0.0, f64::max)
+        })
+        .reduce(|| 0.0, f64::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::cpu::CpuEngine;
+    use crate::engine::{Engine, LossSpec};
+    use crate::kernel::KernelKind;
+    use crate::model::{Drift, Noise, Parameters};
+    use crate::objective::Objective;
+
+    fn samples(n: usize, d: usize) -> Matrix<f64> {
+        Matrix::from_fn(n, d, |i, j| ((i * 13 + j * 7 + i * j) as f64 * 0.61).sin() * 1.5 + 0.2 * j as f64)
+    }
+
+    #[test]
+    fn neighbouring_pairs_give_the_engines_linear_estimate() {
+        let (n, d) = (21, 3);
+        let x = samples(n, d);
+        let weights = Matrix::from_fn(d, d, |i, j| 0.3 * i as f64 - 0.5 * j as f64);
+        let (biases, log_noise) = (vec![0.2, -0.4, 0.1], vec![-0.3, 0.1, 0.2]);
+        for &kind in KernelKind::ALL {
+            let kernel = kind.with_bandwidth(1.3).unwrap();
+            let Statistics { drift, cross, noise } =
+                with_profile!(kernel, f64, |profile| neighbours(profile, &x));
+            let mut found = 0.0;
+            for j in 0..d {
+                let v: Vec<f64> = weights.row(j).iter().copied().chain([biases[j]]).collect();
+                let alpha = (2.0f64 * log_noise[j]).exp();
+                for a in 0..=d {
+                    found += 2.0 * alpha * v[a] * cross[(a, j)];
+                    found += v[a] * (0..=d).map(|b| drift[(a, b)] * v[b]).sum::<f64>();
+                }
+                found += alpha * alpha * noise[j];
+            }
+            let parameters = Parameters {
+                drift: Drift::Linear { weights: weights.clone() },
+                biases: biases.clone(),
+                noise: Noise::Diagonal { log_noise: log_noise.clone() },
+                shift: None,
+                log_scale: None,
+            };
+            let spec = LossSpec { objective: Objective::Skds, kernel, estimator: Estimator::Linear };
+            let data = Dataset::from_environments(vec![x.clone()]).unwrap();
+            let expected = CpuEngine.load(&data, &spec).unwrap().evaluate(&parameters, None).unwrap();
+            assert!((found - expected).abs() < 1e-12 * (1.0 + expected.abs()), "{kind}: {found} {expected}");
+        }
+    }
+
+    #[test]
+    fn the_v_estimate_is_convex_and_epsilon_makes_the_others_so() {
+        let x = samples(60, 4);
+        for &kind in KernelKind::ALL {
+            let kernel = kind.with_bandwidth(2.0).unwrap();
+            let found = spectra(&x, 60, kernel).unwrap();
+            let of = |name: &str| found.iter().find(|s| s.estimator == name).unwrap();
+            assert!(of("v").smallest > -1e-12 * of("v").largest, "{:?}", of("v"));
+            // Few pairs: the unbiased estimates are not.
+            assert!(of("linear").epsilon > 0.0 && of("linear").epsilon > of("u").epsilon, "{found:?}");
+            assert_eq!(of("linear").epsilon, -of("linear").smallest);
+            let bound = bound(&x, 60, kernel, 0.95);
+            assert!(bound.epsilon > of("linear").epsilon, "{bound:?} {found:?}");
+        }
+    }
+
+    #[test]
+    fn the_bound_falls_with_the_root_of_n() {
+        let x = samples(4000, 2);
+        let kernel = Kernel::Rbf { bandwidth: 1.0 };
+        let (few, many) = (bound(&x, 1000, kernel, 0.9), bound(&x, 4000, kernel, 0.9));
+        assert!(few.epsilon / many.epsilon > 1.8 && few.epsilon / many.epsilon < 4.2);
+    }
+}
