@@ -2,8 +2,8 @@
 
 use super::device::DeviceArgs;
 use super::{print_json, print_report};
-use crate::data::Dataset;
-use crate::engine::State;
+use crate::data::{Dataset, Standardization};
+use crate::engine::{Device, State};
 use crate::fit::{
     Checkpoint, EnvironmentsPerStep, EstimatorChoice, ModelKind, Outcome, PenaltyChoice, Problem, Record,
     Rhythm, Settings, SolverChoice, Stability, TargetChoice, Watcher,
@@ -20,6 +20,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
+
+/// Standard deviations that differ by more than this deserve a word.
+const LARGEST_RATIO: f64 = 10.0;
 
 /// Fit a stationary diffusion to samples: the exact minimum where there is one, otherwise by steps of Adam.
 #[derive(clap::Args)]
@@ -164,9 +167,13 @@ pub(super) fn run(args: &Args) -> Result<()> {
         return Err(Error::invalid("--checkpoint-every is 0, expected at least 1"));
     }
     check_output(&args.output)?;
+    if let Some(hint) = scales_differ(&data).filter(|_| !settings.standardize) {
+        eprintln!("{hint}");
+    }
     let problem = Problem::new(&data, &settings)?;
     if problem.settings.is_exact()? {
-        let gpu = args.device.gpu_or_cpu()?;
+        // In f64 on the CPU unless a GPU is asked for by name: exactness is what this solver is for.
+        let gpu = if args.device.device == Device::Auto { None } else { args.device.gpu_or_cpu()? };
         return super::fit_exact::run(&problem, gpu.as_ref(), &args.output, args.bootstrap, args.json);
     }
     if args.bootstrap.is_some() {
@@ -325,6 +332,19 @@ impl Args {
 
 fn as_json(settings: &Settings) -> serde_json::Value {
     serde_json::to_value(settings).expect("settings serialise")
+}
+
+/// A hint if the variables of the first environment differ in scale: one bandwidth and one penalty are for all of them.
+fn scales_differ(data: &Dataset) -> Option<String> {
+    let units = Standardization::of(data).ok()?;
+    let least = units.scale.iter().copied().fold(f64::INFINITY, f64::min);
+    let largest = units.scale.iter().copied().fold(0.0, f64::max);
+    (largest > LARGEST_RATIO * least).then(|| {
+        format!(
+            "note: standard deviations in environment 0 range from {least:.3} to {largest:.3}, and kernel and penalty take all \
+             variables alike; consider --standardize"
+        )
+    })
 }
 
 /// A wrong place to write to is better known before the work than after it.

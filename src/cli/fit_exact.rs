@@ -94,8 +94,11 @@ fn to_text(report: &Report<'_>, problem: &Problem, fit: &ExactFit) -> String {
     let mut lines = vec![
         format!("SKDS linear model, {} kernel{bandwidth}", problem.settings.kernel),
         format!(
-            "  exact minimum over all pairs ({}) on {} in {:.3} s",
-            report.estimator, report.device, report.seconds
+            "  {} over all pairs ({}) on {} in {:.3} s",
+            if fit.tuning.is_some() { "exact minima, averaged," } else { "exact minimum" },
+            report.estimator,
+            report.device,
+            report.seconds
         ),
     ];
     if report.u_form_is_not_convex {

@@ -106,19 +106,21 @@ impl Exact {
         Ok(convex?.into_iter().all(|convex| convex))
     }
 
+    /// Which environments shift variable j. Where all do, the first is the one that the others are compared with: bias and
+    /// shifts would otherwise not be determined.
+    fn shifted(&self, j: usize, environments: &[usize]) -> Vec<usize> {
+        let all: Vec<usize> = environments.iter().copied().filter(|&e| self.targets[(e, j)]).collect();
+        all[usize::from(all.len() == environments.len())..].to_vec()
+    }
+
     /// The problem of every variable over some environments.
     fn coordinates(&self, environments: &[usize]) -> Vec<Coordinate> {
         let sum = Statistics::sum(environments.iter().map(|&e| &self.statistics[e]), self.dim());
         (0..self.dim())
             .into_par_iter()
             .map(|j| {
-                let shifted: Vec<usize> =
-                    environments.iter().copied().filter(|&e| self.targets[(e, j)]).collect();
-                // With every environment's noise its own there would be none left to share.
-                let scaled = match self.spec.learn_scale && shifted.len() < environments.len() {
-                    true => shifted.clone(),
-                    false => Vec::new(),
-                };
+                let shifted = self.shifted(j, environments);
+                let scaled = if self.spec.learn_scale { shifted.clone() } else { Vec::new() };
                 Coordinate::new(Own { j, shifted, scaled }, &self.statistics, environments, &sum)
             })
             .collect()
@@ -214,8 +216,7 @@ impl Exact {
         let mut shift = Matrix::full(all, d, 0.0);
         let mut log_scale = self.spec.learn_scale.then(|| Matrix::full(all, d, 0.0));
         for (j, row) in rows.iter().enumerate() {
-            let shifted = environments.iter().filter(|&&e| self.targets[(e, j)]);
-            for (k, &e) in shifted.enumerate() {
+            for (k, e) in self.shifted(j, environments).into_iter().enumerate() {
                 shift[(e, j)] = row.found.shifts[k];
                 if let (Some(log_scale), Some(noise)) = (&mut log_scale, row.found.noises.get(k)) {
                     log_scale[(e, j)] = 0.5 * (noise / row.found.noise).ln();

@@ -101,11 +101,12 @@ fn statistics_give_the_loss_of_any_linear_model() {
 
 #[test]
 fn the_minimum_has_no_slope_by_the_engine_and_its_loss_is_the_engines() {
-    let data = data(&[150, 90, 80], 4, 5);
-    for kernel in kernels() {
+    let known = data(&[150, 90, 80], 4, 5);
+    let unknown = known.clone().with_targets(Matrix::from_fn(3, 4, |e, _| e > 0)).unwrap();
+    for (kernel, data) in kernels().into_iter().flat_map(|kernel| [(kernel, &known), (kernel, &unknown)]) {
         for learn_scale in [false, true] {
-            let solution = solve(&data, kernel, Estimator::V, None, learn_scale);
-            let (value, mut gradient) = by_engine(&data, kernel, Estimator::V, &solution.parameters);
+            let solution = solve(data, kernel, Estimator::V, None, learn_scale);
+            let (value, mut gradient) = by_engine(data, kernel, Estimator::V, &solution.parameters);
             assert!((value - solution.loss).abs() < 1e-10 * (1.0 + value), "{value} {}", solution.loss);
             assert!(solution.violation < 1e-8, "{}", solution.violation);
             gradient.mask_fixed(data.targets());
@@ -146,6 +147,23 @@ fn penalised_minima_are_lower_than_everything_around_them() {
             let zeros = weights.as_slice().iter().filter(|w| **w == 0.0).count();
             assert!(lambda < 0.1 || zeros > 0, "{kind} {lambda}: {weights:?}");
         }
+    }
+}
+
+#[test]
+fn a_variable_that_every_environment_shifts_is_compared_with_the_first() {
+    let data = data(&[80, 60], 3, 8).with_targets(Matrix::from_fn(2, 3, |_, j| j == 1)).unwrap();
+    let kernel = Kernel::TiltedRbf { bandwidth: 2.0 };
+    for learn_scale in [false, true] {
+        let solution = solve(&data, kernel, Estimator::V, None, learn_scale);
+        let (value, mut gradient) = by_engine(&data, kernel, Estimator::V, &solution.parameters);
+        assert!((value - solution.loss).abs() < 1e-10 * (1.0 + value));
+        gradient.mask_fixed(data.targets());
+        // No direction is left to go down in, also none of those that were not needed.
+        let worst =
+            gradient.tensors().iter().flat_map(|t| t.values.to_vec()).fold(0.0f64, |m, v| m.max(v.abs()));
+        assert!(worst < 1e-8, "{worst}");
+        assert_eq!(solution.parameters.shift.as_ref().unwrap()[(0, 1)], 0.0);
     }
 }
 
