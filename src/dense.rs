@@ -79,26 +79,14 @@ pub(crate) fn real_parts(matrix: MatRef<'_, f64>) -> Result<Vec<f64>> {
 /// A matrix R with R Rᵀ = `covariance`: Cholesky's, or the one of eigenvalues if the covariance is singular.
 pub(crate) fn square_root(covariance: MatRef<'_, f64>) -> Result<Mat<f64>> {
     let d = covariance.nrows();
-    let mut root = covariance.to_owned();
-    let scratch = llt::cholesky_in_place_scratch::<f64>(d, Par::Seq, Spec::default());
-    let positive = with_stack(scratch, |stack| {
-        llt::cholesky_in_place(root.as_mut(), Default::default(), Par::Seq, stack, Spec::default())
-    });
-    if positive.is_ok() {
+    if let Some(Cholesky(mut root)) = Cholesky::of(covariance) {
         for j in 1..d {
             (0..j).for_each(|i| root[(i, j)] = 0.0);
         }
         return Ok(root);
     }
-    let mut values = Diag::<f64>::zeros(d);
-    let yes = ComputeEigenvectors::Yes;
-    let scratch = evd::self_adjoint_evd_scratch::<f64>(d, yes, Par::Seq, Spec::default());
-    with_stack(scratch, |stack| {
-        let (values, vectors) = (values.as_mut(), Some(root.as_mut()));
-        evd::self_adjoint_evd(covariance, values, vectors, Par::Seq, stack, Spec::default())
-    })
-    .map_err(|_| Error::NonFinite("the eigenvalues of the covariance did not converge".into()))?;
-    let values = values.column_vector();
+    let mut root = Mat::zeros(d, d);
+    let values = symmetric(covariance, Some(root.as_mut()))?;
     let (least, largest) = values.iter().fold((0.0f64, 0.0f64), |(low, high), &v| (low.min(v), high.max(v)));
     if least < -NEGATIVE * largest || !largest.is_finite() {
         return Err(Error::NonFinite(format!(
@@ -140,29 +128,27 @@ impl Cholesky {
 
 /// The eigenvalues of a symmetric matrix, ascending.
 pub(crate) fn symmetric_eigenvalues(matrix: MatRef<'_, f64>) -> Result<Vec<f64>> {
-    let d = matrix.nrows();
-    let mut values = Diag::<f64>::zeros(d);
-    let no = ComputeEigenvectors::No;
-    let scratch = evd::self_adjoint_evd_scratch::<f64>(d, no, Par::Seq, Spec::default());
-    with_stack(scratch, |stack| {
-        evd::self_adjoint_evd(matrix, values.as_mut(), None, Par::Seq, stack, Spec::default())
-    })
-    .map_err(|_| Error::NonFinite("the eigenvalues of a symmetric matrix did not converge".into()))?;
-    Ok(values.column_vector().iter().copied().collect())
+    symmetric(matrix, None)
 }
 
 /// The symmetric R with R R = `matrix`, which has no eigenvalues below 0 but for rounding.
 pub(crate) fn symmetric_root(matrix: MatRef<'_, f64>) -> Result<Matrix<f64>> {
     let d = matrix.nrows();
-    let mut values = Diag::<f64>::zeros(d);
     let mut vectors = Mat::<f64>::zeros(d, d);
-    let yes = ComputeEigenvectors::Yes;
-    let scratch = evd::self_adjoint_evd_scratch::<f64>(d, yes, Par::Seq, Spec::default());
-    with_stack(scratch, |stack| {
-        let (values, vectors) = (values.as_mut(), Some(vectors.as_mut()));
-        evd::self_adjoint_evd(matrix, values, vectors, Par::Seq, stack, Spec::default())
-    })
-    .map_err(|_| Error::NonFinite("the eigenvalues of a covariance did not converge".into()))?;
-    let roots: Vec<f64> = values.column_vector().iter().map(|v| v.max(0.0).sqrt()).collect();
+    let values = symmetric(matrix, Some(vectors.as_mut()))?;
+    let roots: Vec<f64> = values.iter().map(|v| v.max(0.0).sqrt()).collect();
     Ok(Matrix::from_fn(d, d, |i, j| (0..d).map(|k| vectors[(i, k)] * roots[k] * vectors[(j, k)]).sum()))
+}
+
+/// The eigenvalues of a symmetric matrix, ascending, and its eigenvectors as columns if there is a place for them.
+fn symmetric(matrix: MatRef<'_, f64>, vectors: Option<MatMut<'_, f64>>) -> Result<Vec<f64>> {
+    let d = matrix.nrows();
+    let mut values = Diag::<f64>::zeros(d);
+    let compute = if vectors.is_some() { ComputeEigenvectors::Yes } else { ComputeEigenvectors::No };
+    let scratch = evd::self_adjoint_evd_scratch::<f64>(d, compute, Par::Seq, Spec::default());
+    with_stack(scratch, |stack| {
+        evd::self_adjoint_evd(matrix, values.as_mut(), vectors, Par::Seq, stack, Spec::default())
+    })
+    .map_err(|_| Error::NonFinite("the eigenvalues of a symmetric matrix did not converge".into()))?;
+    Ok(values.column_vector().iter().copied().collect())
 }

@@ -5,7 +5,7 @@ use crate::data::Dataset;
 use crate::kernel::{Bandwidth, KernelKind};
 use crate::plot::{Colour, Line, Panel, write_svg};
 use crate::solve::{Bound, Spectrum, bound, spectra};
-use crate::{Error, Matrix, Result};
+use crate::{Error, Result};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -78,8 +78,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     if let Some(path) = args.plot.as_ref().filter(|path| path.extension().is_none_or(|e| e != "svg")) {
         return Err(Error::file(path, "has another extension than expected: .svg"));
     }
-    let rows = data.rows(args.env);
-    let samples = Matrix::from_rows(rows.len(), data.dim(), data.samples().rows_slice(rows).to_vec());
+    let samples = data.environment(args.env);
     let bandwidth = args.bandwidth.resolve(&data, args.seed)?;
     let kernel = args.kernel.with_bandwidth(bandwidth)?;
     let mut sizes = Vec::new();

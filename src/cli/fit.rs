@@ -167,7 +167,9 @@ pub(super) fn run(args: &Args) -> Result<()> {
         return Err(Error::invalid("--checkpoint-every is 0, expected at least 1"));
     }
     check_output(&args.output)?;
-    if let Some(hint) = scales_differ(&data).filter(|_| !settings.standardize) {
+    if !settings.standardize
+        && let Some(hint) = scales_differ(&data)
+    {
         eprintln!("{hint}");
     }
     let problem = Problem::new(&data, &settings)?;

@@ -6,6 +6,7 @@ use super::progress::Watch;
 use crate::engine::Engine;
 use crate::engine::gpu::GpuEngine;
 use crate::fit::{ExactFit, Problem, Stability, Tuning};
+use crate::model::PenaltyKind;
 use crate::plot::{self, Panel};
 use crate::{Matrix, Result, output};
 use serde::Serialize;
@@ -140,13 +141,14 @@ fn write_table(tuning: &Tuning, path: &Path) -> Result<()> {
 /// A matrix of scores for each kind of penalty: bandwidths down, λ across.
 fn panels(tuning: &Tuning) -> Vec<Panel> {
     let best = tuning.cells.iter().map(|cell| cell.score).fold(f64::INFINITY, f64::min);
-    let mut kinds: Vec<&str> = tuning.cells.iter().map(|cell| cell.penalty).collect();
-    kinds.dedup();
-    kinds.sort_unstable();
-    kinds.dedup();
+    let mut kinds: Vec<PenaltyKind> = Vec::new();
+    for cell in &tuning.cells {
+        if !kinds.contains(&cell.penalty) {
+            kinds.push(cell.penalty);
+        }
+    }
     kinds
         .into_iter()
-        .rev()
         .map(|kind| {
             let cells: Vec<_> = tuning.cells.iter().filter(|cell| cell.penalty == kind).collect();
             let mut bandwidths: Vec<Option<f64>> = cells.iter().map(|cell| cell.bandwidth).collect();

@@ -128,6 +128,12 @@ impl Dataset {
         Ok(self)
     }
 
+    /// The samples of environment `e` as a matrix of their own.
+    pub fn environment(&self, e: usize) -> Matrix<f64> {
+        let rows = self.rows(e);
+        Matrix::from_rows(rows.len(), self.dim(), self.samples.rows_slice(rows).to_vec())
+    }
+
     /// The mean of every variable in environment `e`.
     pub fn means(&self, e: usize) -> Vec<f64> {
         let rows = self.rows(e);

@@ -135,9 +135,7 @@ fn compare(
     e: usize,
     samples: Matrix<f64>,
 ) -> Result<(Option<Scores>, Option<String>)> {
-    let rows = test.rows(e);
-    let truth = Matrix::from_rows(rows.len(), test.dim(), test.samples().rows_slice(rows).to_vec());
-    let (samples, truth) = (in_model_units(model, samples), in_model_units(model, truth));
+    let (samples, truth) = (in_model_units(model, samples), in_model_units(model, test.environment(e)));
     if let Some((j, deviation)) = widest(&samples).filter(|(_, deviation)| *deviation > LARGEST_DEVIATION) {
         return Ok((
             None,

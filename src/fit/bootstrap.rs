@@ -4,7 +4,7 @@ use super::stabilize::shrunk;
 use super::tune::{Tuning, resampled};
 use super::{MARGIN, Problem};
 use crate::kernel::Kernel;
-use crate::model::{Drift, Intervals, Parameters, PenaltyKind};
+use crate::model::{Drift, Intervals, Parameters};
 use crate::objective::Estimator;
 use crate::solve::{Exact, Spec};
 use crate::{Error, Result};
@@ -66,9 +66,9 @@ impl Problem {
             None => Exact::new(data, &self.targets, spec(self.spec.loss.kernel))?.solve()?.parameters,
             Some(tuning) => {
                 let all: Vec<usize> = (0..data.environments()).collect();
-                tuning.averaged(|bandwidth, kind: PenaltyKind, lambdas| {
+                tuning.averaged(&all, |bandwidth| {
                     let kernel = self.settings.kernel.with_bandwidth(bandwidth.unwrap_or(1.0))?;
-                    Exact::new(data, &self.targets, spec(kernel))?.path(&all, kind, lambdas)
+                    Exact::new(data, &self.targets, spec(kernel))
                 })?
             }
         };

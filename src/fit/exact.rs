@@ -1,12 +1,12 @@
 //! A fit by the exact solver, with its settings given or chosen.
 
 use super::tune::{self, Grid, Tuning};
-use super::{PenaltyChoice, Problem, Settings, SolverChoice, Stability, TargetChoice};
+use super::{Problem, Settings, SolverChoice, Stability, TargetChoice};
 use crate::engine::cpu::CpuEngine;
 use crate::engine::gpu::GpuEngine;
 use crate::engine::{Engine, LossSpec};
 use crate::kernel::Bandwidth;
-use crate::model::{Model, PenaltyKind};
+use crate::model::{Model, Penalty};
 use crate::objective::Estimator;
 use crate::solve::{Exact, Spec};
 use crate::{Error, Result};
@@ -40,18 +40,13 @@ impl Problem {
     /// Fits that [`solve`](Self::solve) will make: what its progress counts up to.
     pub fn solves(&self) -> Result<u64> {
         Ok(match self.settings.is_tuned()? {
-            true => self.grid()?.fits(tune::folds_of(&self.targets, self.knows_targets())),
+            true => tune::fits_of(self.settings.kernel, &self.targets, self.knows_targets()),
             false => 1,
         })
     }
 
     fn knows_targets(&self) -> bool {
         self.settings.targets == TargetChoice::Known
-    }
-
-    fn grid(&self) -> Result<Grid> {
-        let Settings { kernel, learn_scale, seed, .. } = self.settings;
-        Grid::new(&self.data, kernel, self.spec.loss.estimator, learn_scale, seed)
     }
 
     /// The exact minimum, or the average of minima that tuning finds; with the pass over pairs on `gpu`, if there is one.
@@ -92,34 +87,22 @@ impl Problem {
     }
 
     fn solve_tuned(&self, gpu: Option<&GpuEngine>, done: &AtomicU64) -> Result<ExactFit> {
-        let grid = self.grid()?;
-        let tuning = tune::tune(
-            &self.data,
-            &self.targets,
-            self.knows_targets(),
-            &grid,
-            gpu,
-            self.settings.seed,
-            done,
-        )?;
+        let Settings { kernel, learn_scale, seed, .. } = self.settings;
+        let grid = Grid::new(&self.data, kernel, self.spec.loss.estimator, learn_scale, seed)?;
+        let tuning = tune::tune(&self.data, &self.targets, self.knows_targets(), &grid, gpu, seed, done)?;
         let cell = &tuning.cells[tuning.leading];
-        let kind: PenaltyKind = cell.penalty.parse()?;
         let settings = Settings {
             solver: SolverChoice::Exact,
             tune: Some(true),
             bandwidth: cell.bandwidth.map_or(Bandwidth::Auto, Bandwidth::Value),
-            penalty: match kind {
-                PenaltyKind::Ingoing => PenaltyChoice::Ingoing,
-                PenaltyKind::Outgoing => PenaltyChoice::Outgoing,
-                PenaltyKind::Both => PenaltyChoice::Both,
-            },
+            penalty: cell.penalty.name().parse()?,
             lambda: cell.lambda,
             ..self.settings.clone()
         };
         let estimator = if tuning.fell_back { Estimator::V } else { self.spec.loss.estimator };
         let spec = LossSpec { kernel: tuning.kernel, estimator, ..self.spec.loss };
         let loss = CpuEngine.load(&self.data, &spec)?.evaluate(&tuning.parameters, None)?;
-        let penalty = crate::model::Penalty { kind, lambda: cell.lambda }.value(&tuning.parameters);
+        let penalty = Penalty { kind: cell.penalty, lambda: cell.lambda }.value(&tuning.parameters);
         let (model, stability) = self.finish(tuning.parameters.clone(), &settings, &spec)?;
         Ok(ExactFit {
             model,

@@ -10,6 +10,7 @@
 //! the average of the fits with these weights, mixed with two settings that do well on most systems. On simulated systems
 //! this predicts unseen interventions better than any single choice by the same scores, and its worst cases are milder.
 
+use super::settings::by_name;
 use super::stabilize::shrunk;
 use crate::data::Dataset;
 use crate::dense::symmetric_eigenvalues;
@@ -38,6 +39,8 @@ const USUAL_DIM: f64 = 20.0;
 const LEAST_FACTOR: f64 = 0.25;
 /// Which groups.
 const KINDS: [PenaltyKind; 2] = [PenaltyKind::Ingoing, PenaltyKind::Both];
+/// Settings at each bandwidth.
+const SETTINGS: usize = KINDS.len() * LAMBDAS.len();
 /// Two settings that do well on most systems, and the weight that each has whatever the scores: (bandwidth, kind, λ).
 const ANCHORS: [(f64, PenaltyKind, f64); 2] =
     [(0.525, PenaltyKind::Ingoing, 0.1), (1.225, PenaltyKind::Both, 0.1)];
@@ -57,7 +60,8 @@ pub struct Cell {
     /// The kernel's bandwidth; none for a kernel without.
     pub bandwidth: Option<f64>,
     /// The penalty's groups.
-    pub penalty: &'static str,
+    #[serde(serialize_with = "by_name::serialize")]
+    pub penalty: PenaltyKind,
     /// The penalty's weight.
     pub lambda: f64,
     /// The mean of the logarithms of the distances to what was held out: lower is better.
@@ -88,7 +92,7 @@ pub struct Tuning {
     /// The leading setting's kernel.
     #[serde(skip)]
     pub kernel: Kernel,
-    /// The largest violation of optimality conditions over all fits that the model is made of.
+    /// The largest violation of optimality conditions over the fits of all settings to all environments.
     pub violation: f64,
     /// Whether the `u` form was not convex somewhere and the `v` form took its place.
     pub fell_back: bool,
@@ -96,8 +100,8 @@ pub struct Tuning {
 
 /// What is held out: a part to fit to, and samples to predict with what is told of them.
 enum Fold {
-    /// All environments but this one.
-    Environment(usize),
+    /// All environments but this one, of which the targets' means are told.
+    Environment { left_out: usize, told: Vec<usize>, observed: Observed },
     /// A bootstrap sample of the rows of every environment; what it left out is predicted.
     Rows(Box<Drawn>),
 }
@@ -134,18 +138,10 @@ impl Grid {
         seed: u64,
     ) -> Result<Grid> {
         let median = Bandwidth::Auto.resolve(data, seed)?;
-        let bandwidths = match kernel {
-            KernelKind::ImqPlus => vec![1.0],
-            _ => BANDWIDTHS.iter().map(|factor| factor * median).collect(),
-        };
+        let bandwidths = multiples(kernel).iter().map(|factor| factor * median).collect();
         let factor = (data.dim() as f64 / USUAL_DIM).clamp(LEAST_FACTOR, 1.0);
         let lambdas = LAMBDAS.iter().map(|lambda| factor * lambda).collect();
         Ok(Grid { kernel, estimator, learn_scale, bandwidths, lambdas })
-    }
-
-    /// Fits that a search makes: what progress counts up to.
-    pub(super) fn fits(&self, folds: usize) -> u64 {
-        (self.bandwidths.len() * KINDS.len() * LAMBDAS.len() * (folds + 1)) as u64
     }
 
     fn spec(&self, bandwidth: f64) -> Result<Spec> {
@@ -158,12 +154,18 @@ impl Grid {
     }
 }
 
-/// How many parts [`tune`] will hold out.
-pub(super) fn folds_of(targets: &Matrix<bool>, known: bool) -> usize {
-    match intervened(targets, known) {
+/// The bandwidths to try, in median distances; for a kernel without bandwidth one, which means nothing.
+fn multiples(kernel: KernelKind) -> &'static [f64] {
+    if kernel == KernelKind::ImqPlus { &BANDWIDTHS[..1] } else { &BANDWIDTHS }
+}
+
+/// How many fits [`tune`] will make: what its progress counts up to.
+pub(super) fn fits_of(kernel: KernelKind, targets: &Matrix<bool>, known: bool) -> u64 {
+    let folds = match intervened(targets, known) {
         environments if environments.len() >= ENOUGH => environments.len(),
         _ => ROW_SAMPLES,
-    }
+    };
+    (multiples(kernel).len() * SETTINGS * (folds + 1)) as u64
 }
 
 /// Environments that can be left out: intervened on, by who is known.
@@ -186,82 +188,75 @@ pub(super) fn tune(
     let environments = intervened(targets, known);
     let by_environment = environments.len() >= ENOUGH;
     let folds: Vec<Fold> = match by_environment {
-        true => environments.into_iter().map(Fold::Environment).collect(),
+        true => environments
+            .into_par_iter()
+            .map(|e| {
+                let told = (0..data.dim()).filter(|&j| targets[(e, j)]).collect();
+                Ok(Fold::Environment { left_out: e, told, observed: observe(&data.environment(e))? })
+            })
+            .collect::<Result<_>>()?,
         false => (0..ROW_SAMPLES)
             .map(|_| Ok(Fold::Rows(Box::new(Drawn::new(data, &mut rng)?))))
             .collect::<Result<_>>()?,
     };
-    let observed: Vec<Observed> =
-        (0..data.environments()).into_par_iter().map(|e| observe(data, e)).collect::<Result<_>>()?;
     let exacts: Vec<Exact> = grid
         .bandwidths
         .iter()
         .map(|&h| Exact::on(gpu, data, targets, grid.spec(h)?))
         .collect::<Result<_>>()?;
-    // One task per bandwidth, groups and fold, the fold that leaves nothing out first.
     let all: Vec<usize> = (0..data.environments()).collect();
-    let tasks: Vec<(usize, PenaltyKind, Option<&Fold>)> = (0..grid.bandwidths.len())
-        .flat_map(|h| KINDS.map(|kind| (h, kind)))
-        .flat_map(|(h, kind)| {
-            std::iter::once((h, kind, None)).chain(folds.iter().map(move |f| (h, kind, Some(f))))
-        })
-        .collect();
-    let outcomes: Vec<Vec<Outcome>> = tasks
+    let count = |fits: Vec<Fit>| {
+        done.fetch_add(fits.len() as u64, Ordering::Relaxed);
+        fits
+    };
+    let whole: Vec<Fit> = exacts
+        .par_iter()
+        .map(|exact| fits(exact, &all, &grid.lambdas).map(count))
+        .collect::<Result<Vec<_>>>()?
+        .concat();
+    // One task per bandwidth and fold.
+    let tasks: Vec<(usize, &Fold)> =
+        (0..exacts.len()).flat_map(|h| folds.iter().map(move |fold| (h, fold))).collect();
+    let scores: Vec<Vec<f64>> = tasks
         .par_iter()
         .with_max_len(1)
-        .map(|&(h, kind, fold)| {
-            let outcomes = match fold {
-                None => fits(&exacts[h], &all, kind, &grid.lambdas)?
-                    .into_iter()
-                    .map(|fit| Outcome::Fit(Box::new(fit)))
-                    .collect(),
-                Some(Fold::Environment(e)) => {
-                    let others: Vec<usize> = all.iter().copied().filter(|other| other != e).collect();
-                    let told: Vec<usize> = (0..data.dim()).filter(|&j| targets[(*e, j)]).collect();
-                    fits(&exacts[h], &others, kind, &grid.lambdas)?
-                        .iter()
-                        .map(|(fit, _)| Ok(Outcome::Score(score_environment(fit, &told, &observed[*e])?)))
-                        .collect::<Result<Vec<_>>>()?
-                }
-                Some(Fold::Rows(drawn)) => {
-                    let exact = Exact::new(&drawn.data, targets, grid.spec(grid.bandwidths[h])?)?;
-                    fits(&exact, &all, kind, &grid.lambdas)?
-                        .iter()
-                        .map(|(fit, _)| Ok(Outcome::Score(score_rows(fit, &drawn.left_out)?)))
-                        .collect::<Result<Vec<_>>>()?
-                }
-            };
-            done.fetch_add(LAMBDAS.len() as u64, Ordering::Relaxed);
-            Ok(outcomes)
+        .map(|&(h, fold)| match fold {
+            Fold::Environment { left_out, told, observed } => {
+                let others: Vec<usize> = all.iter().copied().filter(|e| e != left_out).collect();
+                let fits = count(fits(&exacts[h], &others, &grid.lambdas)?);
+                fits.iter().map(|fit| score_environment(&fit.parameters, told, observed)).collect()
+            }
+            Fold::Rows(drawn) => {
+                let exact = Exact::new(&drawn.data, targets, grid.spec(grid.bandwidths[h])?)?;
+                let fits = count(fits(&exact, &all, &grid.lambdas)?);
+                fits.iter().map(|fit| score_rows(&fit.parameters, &drawn.left_out)).collect()
+            }
         })
         .collect::<Result<_>>()?;
-    let (mut cells, mut models, mut violation) = (Vec::new(), Vec::new(), 0.0f64);
-    for (at, chunk) in outcomes.chunks(folds.len() + 1).enumerate() {
-        let (h, kind) = (grid.bandwidths[at / KINDS.len()], KINDS[at % KINDS.len()]);
-        for (l, &lambda) in grid.lambdas.iter().enumerate() {
-            let scores: Vec<f64> = chunk[1..].iter().map(|outcomes| outcomes[l].score()).collect();
+    let mut cells: Vec<Cell> = (0..whole.len())
+        .map(|c| {
+            let (h, setting) = (c / SETTINGS, c % SETTINGS);
+            let by_fold = &scores[h * folds.len()..(h + 1) * folds.len()];
+            let scores: Vec<f64> = by_fold.iter().map(|scores| scores[setting]).collect();
             let n = scores.len() as f64;
             let score = scores.iter().sum::<f64>() / n;
             let spread = scores.iter().map(|s| (s - score).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
-            cells.push(Cell {
-                bandwidth: (grid.kernel != KernelKind::ImqPlus).then_some(h),
-                penalty: kind.name(),
-                lambda,
+            Cell {
+                bandwidth: (grid.kernel != KernelKind::ImqPlus).then_some(grid.bandwidths[h]),
+                penalty: KINDS[setting / LAMBDAS.len()],
+                lambda: grid.lambdas[setting % LAMBDAS.len()],
                 score,
                 error: (spread / n).sqrt(),
                 weight: 0.0,
                 scores,
-            });
-            let Outcome::Fit(first) = &chunk[0][l] else { unreachable!("the first fold leaves nothing out") };
-            let (fit, missed) = first.as_ref();
-            models.push(fit.clone());
-            violation = violation.max(*missed);
-        }
-    }
+            }
+        })
+        .collect();
     weigh(&mut cells, grid, &mut rng);
     let leading =
         (0..cells.len()).fold(0, |best, c| if cells[c].weight > cells[best].weight { c } else { best });
-    let parameters = average(&models, &cells)?;
+    let violation = whole.iter().fold(0.0, |worst: f64, fit| worst.max(fit.violation));
+    let parameters = average(whole.iter().map(|fit| &fit.parameters).zip(&cells))?;
     Ok(Tuning {
         held_out: if by_environment { "environments" } else { "rows" },
         folds: folds.len(),
@@ -274,32 +269,23 @@ pub(super) fn tune(
     })
 }
 
-enum Outcome {
-    Fit(Box<(Parameters<f64>, f64)>),
-    Score(f64),
+/// A fit kept from instability, and the violation of its optimality conditions.
+#[derive(Clone)]
+struct Fit {
+    parameters: Parameters<f64>,
+    violation: f64,
 }
 
-impl Outcome {
-    fn score(&self) -> f64 {
-        match self {
-            Outcome::Score(score) => *score,
-            Outcome::Fit(_) => unreachable!("only the first fold has fits"),
+/// The fits of all settings at a bandwidth: kinds, and for each the penalties.
+fn fits(exact: &Exact, environments: &[usize], lambdas: &[f64]) -> Result<Vec<Fit>> {
+    let mut all = Vec::with_capacity(SETTINGS);
+    for kind in KINDS {
+        for solution in exact.path(environments, kind, lambdas)? {
+            let violation = solution.violation;
+            all.push(Fit { parameters: kept_stable(solution.parameters)?, violation });
         }
     }
-}
-
-/// The fits of a path, each kept from instability, with the violation of their optimality conditions.
-fn fits(
-    exact: &Exact,
-    environments: &[usize],
-    kind: PenaltyKind,
-    lambdas: &[f64],
-) -> Result<Vec<(Parameters<f64>, f64)>> {
-    exact
-        .path(environments, kind, lambdas)?
-        .into_iter()
-        .map(|solution| Ok((kept_stable(solution.parameters)?, solution.violation)))
-        .collect()
+    Ok(all)
 }
 
 fn kept_stable(mut parameters: Parameters<f64>) -> Result<Parameters<f64>> {
@@ -339,11 +325,12 @@ fn weigh(cells: &mut [Cell], grid: &Grid, rng: &mut ChaCha8Rng) {
     anchors.into_iter().for_each(|c| cells[c].weight += ANCHOR_WEIGHT);
 }
 
-/// The mean of all models by weight; noises are averaged as α.
-fn average(models: &[Parameters<f64>], cells: &[Cell]) -> Result<Parameters<f64>> {
-    let mut sum = models[0].zeros_like();
+/// The mean of models by the weights of their cells; noises are averaged as α.
+fn average<'a>(models: impl Iterator<Item = (&'a Parameters<f64>, &'a Cell)>) -> Result<Parameters<f64>> {
     let alpha = |log: f64| (2.0 * log).exp();
-    for (model, cell) in models.iter().zip(cells).filter(|(_, cell)| cell.weight > 0.0) {
+    let mut models = models.filter(|(_, cell)| cell.weight > 0.0).peekable();
+    let mut sum = models.peek().expect("weights add up to 1").0.zeros_like();
+    for (model, cell) in models {
         let scales = model.log_scale.as_ref();
         let own = |e: usize, j: usize, noise: &[f64]| scales.map_or(0.0, |s| alpha(s[(e, j)] + noise[j]));
         let Noise::Diagonal { log_noise } = &model.noise else {
@@ -419,12 +406,7 @@ fn distance(fit: &Parameters<f64>, intervention: &Intervention, observed: &Obser
     Ok((means + covariances.max(0.0)).max(f64::MIN_POSITIVE))
 }
 
-fn observe(data: &Dataset, e: usize) -> Result<Observed> {
-    let rows = data.rows(e);
-    observe_rows(&Matrix::from_rows(rows.len(), data.dim(), data.samples().rows_slice(rows).to_vec()))
-}
-
-fn observe_rows(x: &Matrix<f64>) -> Result<Observed> {
+fn observe(x: &Matrix<f64>) -> Result<Observed> {
     let (n, d) = (x.rows(), x.cols());
     let mean: Vec<f64> = (0..d).map(|j| (0..n).map(|i| x[(i, j)]).sum::<f64>() / n as f64).collect();
     let centred = Matrix::from_fn(n, d, |i, j| x[(i, j)] - mean[j]);
@@ -441,57 +423,61 @@ impl Drawn {
         let left_out = rest
             .iter()
             .enumerate()
-            .map(|(e, rest)| match rest.rows() < 2 {
+            .map(|(e, rest)| match rest.len() < 2 {
                 true => Err(Error::invalid(format!(
                     "environment {e} has {} rows, expected more to tune with: give --bandwidth and --lambda",
                     data.rows(e).len()
                 ))),
-                false => observe_rows(rest),
+                false => observe(&picked(data, rest)),
             })
             .collect::<Result<_>>()?;
         Ok(Drawn { data: drawn, left_out })
     }
 }
 
-/// As many rows of each environment as it has, drawn with replacement; and those that were not drawn.
-pub(super) fn resampled(data: &Dataset, rng: &mut ChaCha8Rng) -> Result<(Dataset, Vec<Matrix<f64>>)> {
+/// As many rows of each environment as it has, drawn with replacement; and which of its rows were not drawn.
+pub(super) fn resampled(data: &Dataset, rng: &mut ChaCha8Rng) -> Result<(Dataset, Vec<Vec<usize>>)> {
     let (mut environments, mut left_out) = (Vec::new(), Vec::new());
     for e in 0..data.environments() {
         let rows = data.rows(e);
         let drawn: Vec<usize> = rows.clone().map(|_| rng.random_range(rows.clone())).collect();
         let mut seen = vec![false; rows.len()];
         drawn.iter().for_each(|i| seen[i - rows.start] = true);
-        let rest: Vec<usize> = rows.clone().filter(|i| !seen[i - rows.start]).collect();
-        let take = |rows: &[usize]| {
-            let values = rows.iter().flat_map(|&i| data.samples().row(i).iter().copied()).collect();
-            Matrix::from_rows(rows.len(), data.dim(), values)
-        };
-        environments.push(take(&drawn));
-        left_out.push(take(&rest));
+        left_out.push(rows.clone().filter(|i| !seen[i - rows.start]).collect());
+        environments.push(picked(data, &drawn));
     }
     Ok((Dataset::from_environments(environments)?, left_out))
 }
 
+/// These rows of the samples.
+fn picked(data: &Dataset, rows: &[usize]) -> Matrix<f64> {
+    let values = rows.iter().flat_map(|&i| data.samples().row(i).iter().copied()).collect();
+    Matrix::from_rows(rows.len(), data.dim(), values)
+}
+
 impl Tuning {
-    /// The average of other fits with the same weights: `path` makes the fits of a bandwidth and kind for penalties that
-    /// descend.
+    /// The average of fits to other data with the same weights: `exact` passes over it at a bandwidth.
     pub(super) fn averaged(
         &self,
-        path: impl Fn(Option<f64>, PenaltyKind, &[f64]) -> Result<Vec<crate::solve::Solution>>,
+        environments: &[usize],
+        exact: impl Fn(Option<f64>) -> Result<Exact>,
     ) -> Result<Parameters<f64>> {
         let (mut models, mut cells) = (Vec::new(), Vec::new());
-        for chunk in self.cells.chunks(LAMBDAS.len()) {
-            let used: Vec<&Cell> = chunk.iter().filter(|cell| cell.weight > 0.0).collect();
-            let Some(first) = used.first() else { continue };
-            let lambdas: Vec<f64> = used.iter().map(|cell| cell.lambda).collect();
-            for (solution, cell) in
-                path(first.bandwidth, first.penalty.parse()?, &lambdas)?.into_iter().zip(used)
-            {
-                models.push(kept_stable(solution.parameters)?);
-                cells.push(cell.clone());
+        for at_bandwidth in self.cells.chunks(SETTINGS) {
+            if at_bandwidth.iter().all(|cell| cell.weight == 0.0) {
+                continue;
+            }
+            let exact = exact(at_bandwidth[0].bandwidth)?;
+            for of_kind in at_bandwidth.chunks(LAMBDAS.len()) {
+                let used: Vec<&Cell> = of_kind.iter().filter(|cell| cell.weight > 0.0).collect();
+                let lambdas: Vec<f64> = used.iter().map(|cell| cell.lambda).collect();
+                for solution in exact.path(environments, of_kind[0].penalty, &lambdas)? {
+                    models.push(kept_stable(solution.parameters)?);
+                }
+                cells.extend(used);
             }
         }
-        average(&models, &cells)
+        average(models.iter().zip(cells))
     }
 
     /// Why the model is what it is, in a sentence.

@@ -71,7 +71,52 @@ pub trait Profile<T: Scalar>: Copy + Send + Sync {
     fn decay(&self) -> T;
 }
 
+/// Runs an expression with the [`Profile`] of a [`Kernel`] in precision `$t`.
+macro_rules! with_profile {
+    ($kernel:expr, $t:ty, |$profile:ident| $body:expr) => {
+        match $kernel {
+            $crate::kernel::Kernel::Rbf { bandwidth } => {
+                let $profile = $crate::kernel::Rbf::<$t>::new(bandwidth);
+                $body
+            }
+            $crate::kernel::Kernel::TiltedRbf { bandwidth } => {
+                let $profile = $crate::kernel::TiltedRbf::<$t>::new(bandwidth);
+                $body
+            }
+            $crate::kernel::Kernel::ImqPlus => {
+                let $profile = $crate::kernel::ImqPlus;
+                $body
+            }
+        }
+    };
+}
+pub(crate) use with_profile;
+
+/// What a kernel's profile says of itself.
+#[derive(Clone, Copy, Debug)]
+pub struct KernelTraits {
+    /// [`Profile::TILTED`].
+    pub tilted: bool,
+    /// [`Profile::LINEAR`].
+    pub linear: bool,
+    /// [`Profile::GAUSSIAN`].
+    pub gaussian: bool,
+}
+
 impl KernelKind {
+    /// What its profile says of itself, for code that is not compiled for one kernel.
+    pub fn traits(self) -> KernelTraits {
+        fn of<P: Profile<f32>>(_: P) -> KernelTraits {
+            KernelTraits { tilted: P::TILTED, linear: P::LINEAR, gaussian: P::GAUSSIAN }
+        }
+        let kernel = match self {
+            KernelKind::Rbf => Kernel::Rbf { bandwidth: 1.0 },
+            KernelKind::TiltedRbf => Kernel::TiltedRbf { bandwidth: 1.0 },
+            KernelKind::ImqPlus => Kernel::ImqPlus,
+        };
+        with_profile!(kernel, f32, |profile| of(profile))
+    }
+
     /// This kernel with bandwidth `h`, which IMQ+ does not have and ignores.
     pub fn with_bandwidth(self, h: f64) -> Result<Kernel> {
         if !(h > 0.0 && h.is_finite()) {
@@ -133,27 +178,6 @@ impl Kernel {
 pub fn tilt<T: Scalar>(s: T) -> T {
     T::ONE / (T::ONE + s).sqrt()
 }
-
-/// Runs an expression with the [`Profile`] of a [`Kernel`] in precision `$t`.
-macro_rules! with_profile {
-    ($kernel:expr, $t:ty, |$profile:ident| $body:expr) => {
-        match $kernel {
-            $crate::kernel::Kernel::Rbf { bandwidth } => {
-                let $profile = $crate::kernel::Rbf::<$t>::new(bandwidth);
-                $body
-            }
-            $crate::kernel::Kernel::TiltedRbf { bandwidth } => {
-                let $profile = $crate::kernel::TiltedRbf::<$t>::new(bandwidth);
-                $body
-            }
-            $crate::kernel::Kernel::ImqPlus => {
-                let $profile = $crate::kernel::ImqPlus;
-                $body
-            }
-        }
-    };
-}
-pub(crate) use with_profile;
 
 #[cfg(test)]
 mod tests {

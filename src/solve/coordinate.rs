@@ -56,6 +56,10 @@ pub(super) struct Found {
     pub shifts: Vec<f64>,
     /// Of the environments in `Own::scaled`.
     pub noises: Vec<f64>,
+    /// Without the penalty.
+    pub loss: f64,
+    /// By how much effects, or what is not penalised relative to g, miss their optimality conditions.
+    pub violation: f64,
 }
 
 impl Coordinate {
@@ -218,29 +222,34 @@ impl Coordinate {
             .collect()
     }
 
-    /// The loss at these effects and the best everything else, and by how much what is not penalised misses its optimality
-    /// conditions, relative to g.
-    pub(super) fn standing(&self, reduced: &Reduced, w: &[f64]) -> (f64, f64) {
+    /// What the coordinate is with these effects, which miss their optimality conditions by `violation`, and the best
+    /// everything else.
+    pub(super) fn found(&self, reduced: &Reduced, w: &[f64], violation: f64) -> Found {
         let t = self.complete(reduced, w);
-        let (value, slope) = self.evaluate(&t);
+        let (loss, slope) = self.evaluate(&t);
         let scale = self.g.iter().fold(f64::MIN_POSITIVE, |m, g| m.max(g.abs()));
         let worst = reduced.free.iter().fold(0.0f64, |m, &n| m.max(slope[w.len() + n].abs()));
-        (value, worst / scale)
-    }
-
-    /// The effects and everything else by name.
-    pub(super) fn found(&self, reduced: &Reduced, w: &[f64]) -> Found {
-        let t = self.complete(reduced, w);
         let rest = &t[w.len()..];
         let scales = 2 + self.own.shifted.len();
         let j = self.own.j;
-        let effects = (0..self.d).map(|i| if i == j { 0.0 } else { w[i - usize::from(i > j)] }).collect();
         Found {
-            effects,
+            effects: (0..self.d).map(|i| if i == j { 0.0 } else { w[place(i, j)] }).collect(),
             bias: rest[0],
             noise: rest[1].max(LEAST_NOISE),
             shifts: rest[2..scales].to_vec(),
             noises: rest[scales..].iter().map(|noise| noise.max(LEAST_NOISE)).collect(),
+            loss,
+            violation: violation.max(worst / scale),
         }
     }
+}
+
+/// The place of variable i among the effects on j.
+pub(super) fn place(i: usize, j: usize) -> usize {
+    i - usize::from(i > j)
+}
+
+/// The effects on j, out of a row that has j's own too.
+pub(super) fn without_own(row: &[f64], j: usize) -> Vec<f64> {
+    [&row[..j], &row[j + 1..]].concat()
 }

@@ -8,7 +8,7 @@
 //! parabolas and the column has a closed minimum but for one root. Going round the columns converges slowly where
 //! variables are alike, so every few rounds the last ones are extrapolated (Anderson), and kept if that is lower.
 
-use super::coordinate::Reduced;
+use super::coordinate::{Reduced, place, without_own};
 use crate::dense::Cholesky;
 use crate::{Error, Matrix, Result};
 use faer::Mat;
@@ -97,11 +97,6 @@ struct Problem<'a> {
     scale: f64,
 }
 
-/// The place of variable i among the effects on j.
-fn place(i: usize, j: usize) -> usize {
-    i - usize::from(i > j)
-}
-
 fn soft(value: f64, by: f64) -> f64 {
     value.signum() * (value.abs() - by).max(0.0)
 }
@@ -114,7 +109,7 @@ impl Problem<'_> {
             .with_min_len(16)
             .map(|j| {
                 let form = &self.forms[j];
-                let compact: Vec<f64> = (0..d).filter(|&i| i != j).map(|i| w[(j, i)]).collect();
+                let compact = without_own(w.row(j), j);
                 (0..d)
                     .map(|i| match i == j {
                         true => 0.0,

@@ -25,7 +25,7 @@ use crate::kernel::Kernel;
 use crate::model::{Drift, Noise, Parameters, Penalty, PenaltyKind};
 use crate::objective::Estimator;
 use crate::{Error, Matrix, Result};
-use coordinate::{Coordinate, Found, Own, Reduced};
+use coordinate::{Coordinate, Found, Own, Reduced, without_own};
 use groups::Weights;
 use rayon::prelude::*;
 
@@ -161,12 +161,12 @@ impl Exact {
         lambdas: &[f64],
     ) -> Result<Vec<Solution>> {
         let strengths: Vec<f64> = lambdas.iter().map(|&lambda| self.strength(lambda)).collect();
-        let rows: Vec<Vec<Row>> = coordinates
+        let rows: Vec<Vec<Found>> = coordinates
             .par_iter()
             .map(|coordinate| ingoing_rows(coordinate, &strengths))
             .collect::<Result<_>>()?;
         let solutions = lambdas.iter().enumerate().map(|(k, lambda)| {
-            let rows: Vec<&Row> = rows.iter().map(|rows| &rows[k]).collect();
+            let rows: Vec<&Found> = rows.iter().map(|rows| &rows[k]).collect();
             self.solution(&rows, environments, PenaltyKind::Ingoing, *lambda)
         });
         Ok(solutions.collect())
@@ -191,15 +191,14 @@ impl Exact {
             for round in 0..NOISE_ROUNDS {
                 let found = groups::solve(&forms, weights, &effects)?;
                 effects = found.effects;
-                let compact =
-                    |j: usize| (0..d).filter(|&i| i != j).map(|i| effects[(j, i)]).collect::<Vec<_>>();
+                let compact = |j: usize| without_own(effects.row(j), j);
                 let wanted: Vec<Vec<usize>> =
                     (0..d).map(|j| coordinates[j].noises_to_hold(&forms[j], &compact(j), &held[j])).collect();
                 if wanted == held || round + 1 == NOISE_ROUNDS {
-                    let rows: Vec<Row> = (0..d)
-                        .map(|j| Row::of(&coordinates[j], &forms[j], compact(j), found.violation))
+                    let rows: Vec<Found> = (0..d)
+                        .map(|j| coordinates[j].found(&forms[j], &compact(j), found.violation))
                         .collect();
-                    let rows: Vec<&Row> = rows.iter().collect();
+                    let rows: Vec<&Found> = rows.iter().collect();
                     solutions.push(self.solution(&rows, environments, kind, lambda));
                     break;
                 }
@@ -211,23 +210,23 @@ impl Exact {
     }
 
     /// Puts the variables' rows together.
-    fn solution(&self, rows: &[&Row], environments: &[usize], kind: PenaltyKind, lambda: f64) -> Solution {
+    fn solution(&self, rows: &[&Found], environments: &[usize], kind: PenaltyKind, lambda: f64) -> Solution {
         let (d, all) = (self.dim(), self.targets.rows());
         let mut shift = Matrix::full(all, d, 0.0);
         let mut log_scale = self.spec.learn_scale.then(|| Matrix::full(all, d, 0.0));
         for (j, row) in rows.iter().enumerate() {
             for (k, e) in self.shifted(j, environments).into_iter().enumerate() {
-                shift[(e, j)] = row.found.shifts[k];
-                if let (Some(log_scale), Some(noise)) = (&mut log_scale, row.found.noises.get(k)) {
-                    log_scale[(e, j)] = 0.5 * (noise / row.found.noise).ln();
+                shift[(e, j)] = row.shifts[k];
+                if let (Some(log_scale), Some(noise)) = (&mut log_scale, row.noises.get(k)) {
+                    log_scale[(e, j)] = 0.5 * (noise / row.noise).ln();
                 }
             }
         }
-        let weights = Matrix::from_fn(d, d, |j, i| if i == j { -1.0 } else { rows[j].found.effects[i] });
+        let weights = Matrix::from_fn(d, d, |j, i| if i == j { -1.0 } else { rows[j].effects[i] });
         let parameters = Parameters {
             drift: Drift::Linear { weights },
-            biases: rows.iter().map(|row| row.found.bias).collect(),
-            noise: Noise::Diagonal { log_noise: rows.iter().map(|row| 0.5 * row.found.noise.ln()).collect() },
+            biases: rows.iter().map(|row| row.bias).collect(),
+            noise: Noise::Diagonal { log_noise: rows.iter().map(|row| 0.5 * row.noise.ln()).collect() },
             shift: Some(shift),
             log_scale,
         };
@@ -240,27 +239,13 @@ impl Exact {
     }
 }
 
-/// A variable's part of a solution.
-struct Row {
-    found: Found,
-    loss: f64,
-    violation: f64,
-}
-
-impl Row {
-    fn of(coordinate: &Coordinate, form: &Reduced, effects: Vec<f64>, violation: f64) -> Row {
-        let (loss, rest) = coordinate.standing(form, &effects);
-        Row { found: coordinate.found(form, &effects), loss, violation: violation.max(rest) }
-    }
-}
-
 fn reduce_all(coordinates: &[Coordinate], held: &[Vec<usize>]) -> Result<Vec<Reduced>> {
     coordinates.par_iter().zip(held).map(|(coordinate, held)| coordinate.reduce(held)).collect()
 }
 
 /// The path of one variable. Where a noise comes out below its least value, it is held there and the effects are found
 /// anew; a held noise that would rather grow is released.
-fn ingoing_rows(coordinate: &Coordinate, strengths: &[f64]) -> Result<Vec<Row>> {
+fn ingoing_rows(coordinate: &Coordinate, strengths: &[f64]) -> Result<Vec<Found>> {
     let free = coordinate.reduce(&[])?;
     let path = lasso::path(&free.q, &free.c, strengths)?;
     path.into_iter()
@@ -281,7 +266,7 @@ fn ingoing_rows(coordinate: &Coordinate, strengths: &[f64]) -> Result<Vec<Row>> 
             }
             let form = form.as_ref().unwrap_or(&free);
             let violation = lasso::violation(&form.q, &form.c, strength, &effects);
-            Ok(Row::of(coordinate, form, effects, violation))
+            Ok(coordinate.found(form, &effects, violation))
         })
         .collect()
 }

@@ -50,7 +50,7 @@ impl Statistics {
         Ok(samples
             .par_iter()
             .zip(&sums)
-            .map(|(samples, sums)| samples.finish(sums, linear_part(kernel), estimator))
+            .map(|(samples, sums)| samples.finish(sums, kernel.kind().traits().linear, estimator))
             .collect())
     }
 
@@ -69,7 +69,7 @@ impl Statistics {
             .map(|(e, sums)| {
                 let samples = Samples::of(data, e, kernel);
                 let sums = with_profile!(kernel, f64, |profile| samples.row_sums(profile, sums));
-                samples.finish(&sums, linear_part(kernel), estimator)
+                samples.finish(&sums, kernel.kind().traits().linear, estimator)
             })
             .collect())
     }
@@ -99,14 +99,6 @@ fn check_estimator(estimator: Estimator) -> Result<()> {
         }
         Estimator::U | Estimator::V => Ok(()),
     }
-}
-
-/// c of the kernel.
-pub(super) fn linear_part(kernel: Kernel) -> bool {
-    fn of<P: Profile<f64>>(_: P) -> bool {
-        P::LINEAR
-    }
-    with_profile!(kernel, f64, |profile| of(profile))
 }
 
 /// The samples of an environment, and what a tilted kernel makes of them.
@@ -139,12 +131,8 @@ pub(super) struct RowSums {
 
 impl Samples {
     pub(super) fn of(data: &Dataset, e: usize, kernel: Kernel) -> Self {
-        fn tilted<P: Profile<f64>>(_: P) -> bool {
-            P::TILTED
-        }
-        let tilted = with_profile!(kernel, f64, |profile| tilted(profile));
-        let (rows, d) = (data.rows(e), data.dim());
-        let x = Matrix::from_rows(rows.len(), d, data.samples().rows_slice(rows).to_vec());
+        let tilted = kernel.kind().traits().tilted;
+        let (x, d) = (data.environment(e), data.dim());
         let mean = data.means(e);
         let centred = Matrix::from_fn(x.rows(), d, |i, j| x[(i, j)] - mean[j]);
         let square = |i: usize| x.row(i).iter().map(|v| v * v).sum::<f64>();

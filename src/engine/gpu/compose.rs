@@ -3,7 +3,7 @@
 
 use super::shared::{self, Block, Environment, Job, Source, Training, Walk};
 use super::stages::{self, Axis, Slot, Stage, Told};
-use crate::kernel::{Kernel, KernelKind, Profile, with_profile};
+use crate::kernel::KernelKind;
 use crate::model::Activation;
 use crate::objective::{Estimator, Kds, Objective, PairTerm, Skds};
 use crate::{Error, Result};
@@ -110,7 +110,7 @@ pub struct SumLayout {
 impl SumLayout {
     /// The layout that an objective and a kernel call for. Places that do not exist are 0 and never read.
     pub fn of(objective: Objective, kernel: KernelKind) -> Self {
-        match (objective, traits_of(kernel).gaussian) {
+        match (objective, kernel.traits().gaussian) {
             (Objective::Skds, true) => SumLayout { count: 2, r: 0, w: 0, z: 1, m: 1 },
             (Objective::Skds, false) => SumLayout { count: 3, r: 0, w: 0, z: 1, m: 2 },
             (Objective::Kds, true) => SumLayout { count: 4, r: 2, w: 3, z: 1, m: 1 },
@@ -125,30 +125,6 @@ pub const PAIR_COLUMNS: u32 = 16;
 /// Rows that a workgroup of stage `all_pairs` keeps: two per thread where there are two sums only.
 pub fn pair_rows(objective: Objective, kernel: KernelKind) -> u32 {
     if SumLayout::of(objective, kernel).count == 2 { 32 } else { 16 }
-}
-
-/// What a kernel's profile says of itself.
-#[derive(Clone, Copy, Debug)]
-pub struct KernelTraits {
-    /// [`Profile::TILTED`].
-    pub tilted: bool,
-    /// [`Profile::LINEAR`].
-    pub linear: bool,
-    /// [`Profile::GAUSSIAN`].
-    pub gaussian: bool,
-}
-
-/// The traits of a kernel.
-pub fn traits_of(kind: KernelKind) -> KernelTraits {
-    fn of<P: Profile<f32>>(_: P) -> KernelTraits {
-        KernelTraits { tilted: P::TILTED, linear: P::LINEAR, gaussian: P::GAUSSIAN }
-    }
-    let kernel = match kind {
-        KernelKind::Rbf => Kernel::Rbf { bandwidth: 1.0 },
-        KernelKind::TiltedRbf => Kernel::TiltedRbf { bandwidth: 1.0 },
-        KernelKind::ImqPlus => Kernel::ImqPlus,
-    };
-    with_profile!(kernel, f32, |profile| of(profile))
 }
 
 /// (whether quadratic, tilt share) of an objective.
@@ -171,7 +147,7 @@ impl Choice {
     /// The part that a name stands for: a choice's, or itself.
     fn resolve(&self, name: &str) -> String {
         let chosen = match name {
-            "kernel" if traits_of(self.kernel).gaussian => "kernel/rbf",
+            "kernel" if self.kernel.traits().gaussian => "kernel/rbf",
             "kernel" => "kernel/imq_plus",
             "pair" => "objective/pair",
             "objective" => return format!("objective/{}", self.objective),
@@ -214,7 +190,7 @@ impl Choice {
         let flag = |text: &mut String, name: &str, value: bool| {
             text.push_str(&format!("const {name}: bool = {value};\n"));
         };
-        let kernel = traits_of(self.kernel);
+        let kernel = self.kernel.traits();
         let (quadratic, share) = traits_of_objective(self.objective);
         let has = |axis| stage.axes.contains(&axis);
         if has(Axis::Kernel) {

@@ -7,6 +7,7 @@ use super::panics::caught;
 use super::stages::Stage;
 use crate::{DeviceFailure, Error, Result};
 use std::collections::HashMap;
+use std::num::NonZero;
 use std::sync::{Arc, Mutex, MutexGuard};
 use wgpu::{BindGroupLayout, Buffer, BufferUsages, CommandBuffer, ComputePipeline};
 
@@ -203,14 +204,28 @@ impl Context {
         Ok(made)
     }
 
-    /// A bind group.
+    /// A bind group: what the stage is told, of `told_size` bytes in a uniform buffer, then its buffers in the order of
+    /// their slots.
     pub fn bind(
         &self,
         layout: &BindGroupLayout,
-        entries: &[wgpu::BindGroupEntry<'_>],
+        told: &Buffer,
+        told_size: NonZero<u64>,
+        buffers: &[&Buffer],
     ) -> Result<wgpu::BindGroup> {
+        let told = wgpu::BufferBinding { buffer: told, offset: 0, size: Some(told_size) };
+        let told = std::iter::once(wgpu::BindingResource::Buffer(told));
+        let resources = told.chain(buffers.iter().map(|buffer| buffer.as_entire_binding()));
+        let entries: Vec<_> = resources
+            .enumerate()
+            .map(|(at, resource)| wgpu::BindGroupEntry { binding: at as u32, resource })
+            .collect();
         self.guarded(DeviceFailure::Driver, || {
-            self.device.create_bind_group(&wgpu::BindGroupDescriptor { label: None, layout, entries })
+            self.device.create_bind_group(&wgpu::BindGroupDescriptor {
+                label: None,
+                layout,
+                entries: &entries,
+            })
         })
     }
 
@@ -237,6 +252,20 @@ impl Context {
         self.guarded(DeviceFailure::Driver, || self.device.poll(wgpu::PollType::wait_indefinitely()))?
             .map_err(|e| self.failure(DeviceFailure::Driver(e.to_string())))?;
         Ok(())
+    }
+
+    /// The first bytes of buffers, one after the other, once everything submitted is done.
+    pub fn read_back(&self, sources: &[(&Buffer, u64)], staging: &Buffer) -> Result<Vec<u8>> {
+        let commands = self.record(|encoder| {
+            let mut at = 0;
+            for (source, size) in sources {
+                encoder.copy_buffer_to_buffer(source, 0, staging, at, *size);
+                at += size;
+            }
+            0
+        })?;
+        self.submit(commands)?;
+        self.read(staging, sources.iter().map(|(_, size)| size).sum())
     }
 
     /// The contents of `staging` once everything submitted is done.

@@ -1,6 +1,6 @@
 //! The shape of a problem: what buffers hold and where, in quads of four numbers.
 
-use super::compose::{Choice, SumLayout, traits_of};
+use super::compose::{Choice, SumLayout};
 use super::shared::{DEPTH, Job, RECORD_NUMBERS};
 use crate::Scalar;
 use crate::engine::LossSpec;
@@ -163,7 +163,7 @@ pub struct Places {
 /// η of a Gaussian profile, and what R_z and R_m lack where R_b serves for them.
 fn factors(spec: &LossSpec) -> (f32, f32, f32) {
     let decay = with_profile!(spec.kernel, f32, |profile| profile.decay());
-    if !traits_of(spec.kernel.kind()).gaussian {
+    if !spec.kernel.kind().traits().gaussian {
         return (decay, 1.0, 1.0);
     }
     let (z, m) = match spec.objective {

@@ -1,7 +1,7 @@
 //! Every dispatch of an evaluation, planned before anything is allocated: which rows go together, how large each
 //! dispatch is, and what everything costs in bytes. All dispatch arithmetic is here.
 
-use super::compose::{pair_rows, traits_of};
+use super::compose::pair_rows;
 use super::form::Form;
 use super::shared::{Block, Environment, FOLD, Job, LOSS_LANES, ROW_BLOCK, TILE};
 use super::stages::{self, Stage};
@@ -201,6 +201,14 @@ impl Plan {
         Ok(Plan { value, gradient, ..plan })
     }
 
+    /// The environment and the number within it of the sample in a row of a span; none for padding.
+    pub fn sample_at(&self, span: Span, row: usize) -> Option<(usize, usize)> {
+        let block = span.first_block as usize + row / ROW_BLOCK as usize;
+        let Block { environment, first_block, rows, .. } = self.blocks[block];
+        let sample = (block - first_block as usize) * ROW_BLOCK as usize + row % ROW_BLOCK as usize;
+        (sample < rows as usize).then_some((environment as usize, sample))
+    }
+
     /// Bytes of all buffers, those included that carry results to the host.
     pub fn bytes(&self) -> u64 {
         let s = &self.sizes;
@@ -395,7 +403,7 @@ impl Maker<'_> {
         if self.form.full {
             list.push(self.product(&stages::SPREAD, span, self.job.stride));
         }
-        if self.form.hidden.is_some() || traits_of(self.spec.kernel.kind()).tilted {
+        if self.form.hidden.is_some() || self.spec.kernel.kind().traits().tilted {
             let hidden = f64::from(self.job.hidden);
             list.push(self.on_rows(&stages::TILT, span, ROW_BLOCK / 32, 12.0 + 2.0 * hidden));
         }

@@ -1,11 +1,11 @@
 //! One problem on one device: buffers, bound dispatches, and a run of them.
 
-use super::compose::{Choice, Composed, traits_of};
+use super::compose::{Choice, Composed};
 use super::context::{Context, Pipeline};
 use super::form::Form;
 use super::pack;
 use super::plan::{Bounds, Dispatch, Plan};
-use super::shared::{Block, LOSS_LANES, ROW_BLOCK};
+use super::shared::{Block, Job, LOSS_LANES, ROW_BLOCK};
 use super::stages::{Slot, Stage};
 use crate::data::Dataset;
 use crate::engine::LossSpec;
@@ -162,7 +162,7 @@ impl Session {
     fn bind(&mut self, spec: &LossSpec) -> Result<()> {
         let choice = self.form.choice(spec);
         let alignment = self.context.device.limits().min_uniform_buffer_offset_alignment;
-        let slot_bytes = (super::shared::Job::SHADER_SIZE.get() as u32).next_multiple_of(alignment);
+        let slot_bytes = (Job::SHADER_SIZE.get() as u32).next_multiple_of(alignment);
         let lists = [self.plan.value.clone(), self.plan.gradient.clone()];
         let count = lists[0].len() + lists[1].len();
         let mut bytes = vec![0u8; count * slot_bytes as usize];
@@ -194,9 +194,7 @@ impl Session {
                         group
                     }
                 };
-                let mut uniform = UniformBuffer::new(Vec::new());
-                uniform.write(&dispatch.job).expect("a vector takes every struct");
-                let told = uniform.into_inner();
+                let told = uniform_bytes(&dispatch.job);
                 let offset = next * slot_bytes;
                 bytes[offset as usize..offset as usize + told.len()].copy_from_slice(&told);
                 next += 1;
@@ -225,20 +223,15 @@ impl Session {
         dispatch: &Dispatch,
         jobs: &Buffer,
     ) -> Result<wgpu::BindGroup> {
-        let told =
-            wgpu::BufferBinding { buffer: jobs, offset: 0, size: Some(super::shared::Job::SHADER_SIZE) };
-        let mut entries =
-            vec![wgpu::BindGroupEntry { binding: 0, resource: wgpu::BindingResource::Buffer(told) }];
-        for (at, slot) in slots.iter().enumerate() {
-            let buffer = match slot {
+        let buffers: Vec<&Buffer> = slots
+            .iter()
+            .map(|slot| match slot {
                 Slot::XOther => self.buffer_of(Slot::X, dispatch.other),
                 Slot::WorkOther => self.buffer_of(Slot::Work, dispatch.other),
                 slot => self.buffer_of(*slot, dispatch.span),
-            };
-            entries
-                .push(wgpu::BindGroupEntry { binding: at as u32 + 1, resource: buffer.as_entire_binding() });
-        }
-        self.context.bind(&pipeline.layout, &entries)
+            })
+            .collect();
+        self.context.bind(&pipeline.layout, jobs, Job::SHADER_SIZE, &buffers)
     }
 
     /// A buffer of a span's rows or one that all spans share.
@@ -275,7 +268,7 @@ impl Session {
     pub fn write_centres(&self, data: &Dataset, spec: &LossSpec) -> Result<()> {
         let d = data.dim();
         // A tilted kernel with a full diffusion needs a x itself; otherwise a point among the samples serves better.
-        let at_origin = self.form.full && traits_of(spec.kernel.kind()).tilted;
+        let at_origin = self.form.full && spec.kernel.kind().traits().tilted;
         let centre = |e: usize| if at_origin { vec![0.0; d] } else { data.means(e) };
         let packed = pack::rows((0..data.environments()).flat_map(centre).map(|v| v as f32), d);
         self.context.write(&self.shared[&Slot::Centres], 0, bytemuck::cast_slice(&packed))
@@ -359,17 +352,11 @@ impl Session {
     /// The partial losses as f64 per environment, and the packed gradient if asked for.
     pub fn read(&self, gradient: bool) -> Result<(Vec<f64>, Vec<f32>)> {
         let sizes = self.plan.sizes;
-        let size = sizes.losses + if gradient { sizes.parameters } else { 0 };
-        let commands = self.context.record(|encoder| {
-            encoder.copy_buffer_to_buffer(&self.shared[&Slot::Losses], 0, &self.staging, 0, sizes.losses);
-            if gradient {
-                let source = &self.shared[&Slot::Gradient];
-                encoder.copy_buffer_to_buffer(source, 0, &self.staging, sizes.losses, sizes.parameters);
-            }
-            0
-        })?;
-        self.context.submit(commands)?;
-        let bytes = self.context.read(&self.staging, size)?;
+        let mut sources = vec![(&self.shared[&Slot::Losses], sizes.losses)];
+        if gradient {
+            sources.push((&self.shared[&Slot::Gradient], sizes.parameters));
+        }
+        let bytes = self.context.read_back(&sources, &self.staging)?;
         let (losses, rest) = bytes.split_at(sizes.losses as usize);
         let lanes: Vec<f32> = bytemuck::pod_collect_to_vec(losses);
         let losses = lanes
@@ -461,6 +448,13 @@ impl Bound {
         pass.set_bind_group(0, self.group.as_ref(), &[offset]);
         pass.dispatch_workgroups(self.workgroups[0], self.workgroups[1], 1);
     }
+}
+
+/// A struct as a uniform buffer holds it.
+pub(super) fn uniform_bytes<S: ShaderType + encase::internal::WriteInto>(item: &S) -> Vec<u8> {
+    let mut buffer = UniformBuffer::new(Vec::new());
+    buffer.write(item).expect("a vector takes every struct");
+    buffer.into_inner()
 }
 
 /// Structs as a storage buffer holds them.

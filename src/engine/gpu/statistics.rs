@@ -5,10 +5,9 @@
 //! [`Statistics`](crate::solve::Statistics) need, and no shader of their own.
 
 use super::GpuEngine;
-use super::compose::{SumLayout, traits_of};
+use super::compose::SumLayout;
 use super::form::Form;
 use super::session::Session;
-use super::shared::ROW_BLOCK;
 use super::stages::{self, Slot};
 use crate::data::Dataset;
 use crate::engine::LossSpec;
@@ -52,7 +51,7 @@ impl GpuEngine {
         kernel: Kernel,
         estimator: Estimator,
     ) -> Result<Vec<PairSums>> {
-        let traits = traits_of(kernel.kind());
+        let traits = kernel.kind().traits();
         let spec = LossSpec { objective: Objective::Skds, kernel, estimator };
         let form = Form { dim: data.dim(), environments: data.environments(), hidden: None, full: false };
         let rows: Vec<usize> = (0..data.environments()).map(|e| data.rows(e).len()).collect();
@@ -147,21 +146,12 @@ fn read_sums(session: &Session, staging: &Buffer, rows: &[usize], layout: SumLay
         let planned = plan.value.iter().find(|dispatch| dispatch.stage.name == stages::ALL_PAIRS.name);
         let splits = planned.map_or(1, |dispatch| dispatch.job.splits as usize);
         let size = (splits * span.rows() as usize * record * 4) as u64;
-        let commands = context.record(|encoder| {
-            encoder.copy_buffer_to_buffer(session.buffer_of(Slot::Sums, at), 0, staging, 0, size);
-            0
-        })?;
-        context.submit(commands)?;
-        let numbers: Vec<f32> = bytemuck::pod_collect_to_vec(&context.read(staging, size)?);
+        let bytes = context.read_back(&[(session.buffer_of(Slot::Sums, at), size)], staging)?;
+        let numbers: Vec<f32> = bytemuck::pod_collect_to_vec(&bytes);
         for split in 0..splits {
             for row in 0..span.rows() as usize {
-                let block = span.first_block as usize + row / ROW_BLOCK as usize;
-                let owner = plan.blocks[block];
-                let i = (block - owner.first_block as usize) * ROW_BLOCK as usize + row % ROW_BLOCK as usize;
-                if i >= owner.rows as usize {
-                    continue;
-                }
-                let summed = &mut all[owner.environment as usize];
+                let Some((e, i)) = plan.sample_at(*span, row) else { continue };
+                let summed = &mut all[e];
                 let numbers = &numbers[(split * span.rows() as usize + row) * record..][..record];
                 let add = |into: &mut [f64], part: &[f32]| {
                     into.iter_mut().zip(part).for_each(|(into, part)| *into += f64::from(*part));

@@ -4,7 +4,7 @@
 use super::context::Context;
 use super::form::Form;
 use super::plan::fold;
-use super::session::{Bound, Session, storage_bytes};
+use super::session::{Bound, Session, storage_bytes, uniform_bytes};
 use super::shared::{LOSS_LANES, ROW_BLOCK, Source, TILE, Training};
 use super::stages::{self, Slot, Stage};
 use super::{GpuEngine, Traffic, pack};
@@ -12,7 +12,7 @@ use crate::data::Dataset;
 use crate::engine::{Batches, LossSpec, Standing, State, Training as Trains, TrainingSpec};
 use crate::model::{Parameters, PenaltyKind};
 use crate::{Error, Result};
-use encase::{ShaderSize, UniformBuffer};
+use encase::ShaderSize;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -134,16 +134,13 @@ impl GpuTraining {
         let pipeline = context.pipeline(stage, &composed)?;
         let size = Training::SHADER_SIZE.get();
         let uniform = context.buffer("training", size, BufferUsages::UNIFORM | BufferUsages::COPY_DST)?;
-        let mut bytes = UniformBuffer::new(Vec::new());
-        bytes.write(told).expect("a vector takes every struct");
-        context.write(&uniform, 0, &bytes.into_inner())?;
-        let mut entries = vec![wgpu::BindGroupEntry { binding: 0, resource: uniform.as_entire_binding() }];
-        for (at, slot) in composed.slots.iter().enumerate() {
-            let buffer = self.buffers.get(slot).unwrap_or_else(|| self.session.buffer_of(*slot, span));
-            entries
-                .push(wgpu::BindGroupEntry { binding: at as u32 + 1, resource: buffer.as_entire_binding() });
-        }
-        let group = Arc::new(context.bind(&pipeline.layout, &entries)?);
+        context.write(&uniform, 0, &uniform_bytes(told))?;
+        let buffers: Vec<&Buffer> = composed
+            .slots
+            .iter()
+            .map(|slot| self.buffers.get(slot).unwrap_or_else(|| self.session.buffer_of(*slot, span)))
+            .collect();
+        let group = Arc::new(context.bind(&pipeline.layout, &uniform, Training::SHADER_SIZE, &buffers)?);
         let workgroups = fold(told.groups);
         Ok(Bound { pipeline, group, offset: 0, workgroups, span, stage: stage.name, flops: 0.0, pairs: 0 })
     }
@@ -157,20 +154,6 @@ impl GpuTraining {
     pub fn traffic(&self) -> Traffic {
         self.session.context.traffic()
     }
-
-    /// Copies buffers one after the other and reads them.
-    fn read(&self, sources: &[(&Buffer, u64)]) -> Result<Vec<u8>> {
-        let commands = self.session.context.record(|encoder| {
-            let mut at = 0;
-            for (source, size) in sources {
-                encoder.copy_buffer_to_buffer(source, 0, &self.staging, at, *size);
-                at += size;
-            }
-            0
-        })?;
-        self.session.context.submit(commands)?;
-        self.session.context.read(&self.staging, sources.iter().map(|(_, size)| size).sum())
-    }
 }
 
 impl Trains for GpuTraining {
@@ -183,11 +166,12 @@ impl Trains for GpuTraining {
         let session = &self.session;
         let sizes = session.plan.sizes;
         let penalties = u64::from(STRIDING_GROUPS) * 4;
-        let bytes = self.read(&[
+        let sources = [
             (session.buffer_of(Slot::Losses, 0), sizes.losses),
             (&self.buffers[&Slot::Penalties], penalties),
             (&self.buffers[&Slot::State], 16),
-        ])?;
+        ];
+        let bytes = session.context.read_back(&sources, &self.staging)?;
         let (losses, rest) = bytes.split_at(sizes.losses as usize);
         let (penalties, state) = rest.split_at(penalties as usize);
         let losses: Vec<f32> = bytemuck::pod_collect_to_vec(losses);
@@ -215,11 +199,12 @@ impl Trains for GpuTraining {
     fn state(&mut self) -> Result<State> {
         let size = self.session.plan.sizes.parameters;
         let parameters = self.session.buffer_of(Slot::Parameters, 0);
-        let bytes = self.read(&[
+        let sources = [
             (parameters, size),
             (&self.buffers[&Slot::Moments], 2 * size),
             (&self.buffers[&Slot::State], 16),
-        ])?;
+        ];
+        let bytes = self.session.context.read_back(&sources, &self.staging)?;
         let (packed, state) = bytes.split_at(3 * size as usize);
         let packed: Vec<f32> = bytemuck::pod_collect_to_vec(packed);
         let state: Vec<u32> = bytemuck::pod_collect_to_vec(state);

@@ -3,8 +3,8 @@
 
 use super::form::Form;
 use super::plan::fold;
-use super::session::{Bound, Session};
-use super::shared::{ROW_BLOCK, Walk};
+use super::session::{Bound, Session, uniform_bytes};
+use super::shared::Walk;
 use super::stages::{self, Slot};
 use super::{GpuEngine, pack};
 use crate::engine::LossSpec;
@@ -12,7 +12,7 @@ use crate::kernel::Kernel;
 use crate::model::Parameters;
 use crate::objective::{Estimator, Objective};
 use crate::{Matrix, Result, Scalar};
-use encase::{ShaderSize, UniformBuffer};
+use encase::ShaderSize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use wgpu::{Buffer, BufferUsages};
@@ -98,24 +98,20 @@ impl GpuWalk {
         let pipeline = context.pipeline(&stages::EULER, &composed)?;
         let (mut euler, mut walks) = (Vec::new(), Vec::new());
         for (at, span) in spans.iter().enumerate() {
-            let binding = wgpu::BufferBinding { buffer: &told, offset: 0, size: Some(Walk::SHADER_SIZE) };
-            let mut entries =
-                vec![wgpu::BindGroupEntry { binding: 0, resource: wgpu::BindingResource::Buffer(binding) }];
-            for (place, slot) in composed.slots.iter().enumerate() {
-                let buffer = match slot {
+            let buffers: Vec<&Buffer> = composed
+                .slots
+                .iter()
+                .map(|slot| match slot {
                     Slot::Floors => &floors,
                     Slot::Seeds => &seeds,
                     slot => session.buffer_of(*slot, at),
-                };
-                entries.push(wgpu::BindGroupEntry {
-                    binding: place as u32 + 1,
-                    resource: buffer.as_entire_binding(),
-                });
-            }
+                })
+                .collect();
+            let group = Arc::new(context.bind(&pipeline.layout, &told, Walk::SHADER_SIZE, &buffers)?);
             let groups = span.blocks as u32;
             euler.push(Bound {
                 pipeline: pipeline.clone(),
-                group: Arc::new(context.bind(&pipeline.layout, &entries)?),
+                group,
                 offset: 0,
                 workgroups: fold(groups),
                 span: at,
@@ -171,11 +167,7 @@ impl GpuWalk {
         for part in 0..count * spans {
             // Step 0 is the start. Past 2³² steps counters would come again: centuries away.
             let step = if start { 0 } else { self.step + 1 + part / spans };
-            let mut uniform = UniformBuffer::new(Vec::new());
-            uniform
-                .write(&Walk { step, ..self.walks[(part % spans) as usize] })
-                .expect("a vector takes every struct");
-            let told = uniform.into_inner();
+            let told = uniform_bytes(&Walk { step, ..self.walks[(part % spans) as usize] });
             let at = (part * self.part_bytes) as usize;
             bytes[at..at + told.len()].copy_from_slice(&told);
         }
@@ -208,20 +200,12 @@ impl GpuWalk {
         let mut all: Vec<Matrix<f64>> = self.chains.iter().map(|n| Matrix::full(*n, d, 0.0)).collect();
         for (at, span) in plan.spans.iter().enumerate() {
             let size = span.blocks * plan.sizes.x_block;
-            let commands = context.record(|encoder| {
-                let source = self.session.buffer_of(Slot::X, at);
-                encoder.copy_buffer_to_buffer(source, 0, &self.staging, 0, size);
-                0
-            })?;
-            context.submit(commands)?;
-            let numbers: Vec<f32> = bytemuck::pod_collect_to_vec(&context.read(&self.staging, size)?);
+            let source = self.session.buffer_of(Slot::X, at);
+            let bytes = context.read_back(&[(source, size)], &self.staging)?;
+            let numbers: Vec<f32> = bytemuck::pod_collect_to_vec(&bytes);
             for (row, values) in numbers.chunks_exact(stride).enumerate() {
-                let block = span.first_block as usize + row / ROW_BLOCK as usize;
-                let owner = plan.blocks[block];
-                let chain =
-                    (block - owner.first_block as usize) * ROW_BLOCK as usize + row % ROW_BLOCK as usize;
-                if chain < owner.rows as usize {
-                    let out = all[owner.environment as usize].row_mut(chain);
+                if let Some((e, chain)) = plan.sample_at(*span, row) {
+                    let out = all[e].row_mut(chain);
                     out.iter_mut().zip(values).for_each(|(out, value)| *out = f64::from(*value));
                 }
             }
