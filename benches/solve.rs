@@ -11,7 +11,7 @@ use skds::data::Dataset;
 use skds::kernel::KernelKind;
 use skds::model::{Penalty, PenaltyKind};
 use skds::objective::Estimator;
-use skds::solve::{Exact, Spec, Statistics};
+use skds::solve::{Design, Exact, Spec, Statistics};
 use std::time::Duration;
 
 fn data(environments: usize, rows: usize, d: usize) -> Dataset {
@@ -49,7 +49,7 @@ fn statistics(c: &mut Criterion) {
             let kernel = kind.with_bandwidth((d as f64).sqrt()).expect("a valid bandwidth");
             group.throughput(Throughput::Elements((products * environments * rows * rows * d) as u64));
             group.bench_function(BenchmarkId::from_parameter(kind), |b| {
-                b.iter(|| Statistics::of(&data, kernel, Estimator::V).expect("finite"));
+                b.iter(|| Statistics::of(&data, &Design::Linear, kernel, Estimator::V).expect("finite"));
             });
         }
         group.finish();

@@ -63,7 +63,13 @@ fn weigh(sum: Gram, at: u32, omega: f32, rest: f32, rest_other: f32, traces: vec
     let c = coefficients(profile(0.5 * sum.radial.x), dots);
     // Padding and, for `u`, the diagonal weigh 0 whatever their coefficients are.
     let keep = omega != 0.0;
-    c_b[at] = select(0.0, omega * c.b, keep);
+    var b = c.b;
+    if (!GAUSSIAN) {
+        // For sums that a loss does not need: see src/engine/gpu/statistics.rs.
+        if (job.weigh == 1u) { b = c.z; }
+        if (job.weigh == 2u) { b = c.m; }
+    }
+    c_b[at] = select(0.0, omega * b, keep);
     if (QUADRATIC) {
         c_r[at] = select(0.0, omega * c.r, keep);
         c_w[at] = select(0.0, omega * c.w, keep);

@@ -60,6 +60,7 @@ fn drift(p: &Parameters<f64>, e: usize, x: &[f64]) -> Vec<f64> {
     (0..d)
         .map(|j| {
             let own = match &p.drift {
+                Drift::Basis { .. } => unreachable!("devices do not know it"),
                 Drift::Linear { weights } => dot(weights.row(j), x),
                 Drift::Mlp { activation, hidden_weights, hidden_biases, output_weights } => {
                     let h = hidden_biases.cols();
@@ -87,6 +88,7 @@ fn step(p: &Parameters<f64>, e: usize, x: &mut [f64], z: &[f64], floor: Option<f
     let b = drift(p, e, x);
     for j in 0..x.len() {
         let noise = match &p.noise {
+            Noise::Basis { .. } => unreachable!("devices do not know it"),
             Noise::Diagonal { log_noise } => log_noise[j].exp() * z[j],
             Noise::Full { noise } => noise.row(j).iter().zip(z).map(|(s, z)| s * z).sum(),
         };

@@ -5,9 +5,10 @@ mod common;
 use common::{gpu_engine, random_data, relative_error};
 use skds::engine::gpu::plan::Bounds;
 use skds::kernel::KernelKind;
-use skds::model::{Penalty, PenaltyKind};
+use skds::model::{Basis, Penalty, PenaltyKind};
 use skds::objective::Estimator;
-use skds::solve::{Exact, Spec, Statistics};
+use skds::solve::{Design, Exact, Spec, Statistics};
+use std::sync::Arc;
 
 /// Of sums in f32, relative to the largest entry.
 const TOLERANCE: f64 = 2e-5;
@@ -20,30 +21,39 @@ fn statistics_on_the_device_are_the_hosts_to_f32() {
         [(vec![2], 1), (vec![65, 3], 5), (vec![333, 70, 129], 20), (vec![90], 70)].into_iter().enumerate()
     {
         let data = random_data(case as u64, &rows, d);
-        for &kind in KernelKind::ALL {
-            let kernel = kind.with_bandwidth((d as f64).sqrt()).unwrap();
-            for estimator in [Estimator::U, Estimator::V] {
-                let host = Statistics::of(&data, kernel, estimator).unwrap();
-                let engine = if case % 2 == 0 { &engine } else { &spans };
-                let found = Statistics::on_gpu(engine, &data, kernel, estimator).unwrap();
-                for (e, (found, host)) in found.iter().zip(&host).enumerate() {
-                    for (part, f, h) in [
-                        ("C", found.drift.as_slice(), host.drift.as_slice()),
-                        ("D", found.cross.as_slice(), host.cross.as_slice()),
-                        ("E", &found.noise[..], &host.noise[..]),
-                    ] {
-                        let error = relative_error(f, h);
-                        assert!(error < TOLERANCE, "{rows:?} {d} {kernel:?} {estimator} {e} {part}: {error}");
+        let basis = |features: &str, diffusion: &str| {
+            Design::Basis(Arc::new(Basis::new(&features.parse().unwrap(), diffusion, &data).unwrap()))
+        };
+        let functions = if d > 5 { "rbf:2" } else { "polynomial:2" };
+        for design in [Design::Linear, basis(functions, "1"), basis("polynomial:1", "1, self^2/9")] {
+            for &kind in KernelKind::ALL {
+                let kernel = kind.with_bandwidth((d as f64).sqrt()).unwrap();
+                for estimator in [Estimator::U, Estimator::V] {
+                    let host = Statistics::of(&data, &design, kernel, estimator).unwrap();
+                    let engine = if case % 2 == 0 { &engine } else { &spans };
+                    let pass = || Statistics::on_gpu(engine, &data, &design, kernel, estimator).unwrap();
+                    let found = pass();
+                    for (e, (found, host)) in found.iter().zip(&host).enumerate() {
+                        for (part, f, h) in [
+                            ("C", found.drift.as_slice(), host.drift.as_slice()),
+                            ("D", found.cross.as_slice(), host.cross.as_slice()),
+                            ("E", found.noise.as_slice(), host.noise.as_slice()),
+                        ] {
+                            let error = relative_error(f, h);
+                            let what =
+                                format!("{rows:?} {d} {kernel:?} {estimator} {e} {part} {design:.20?}");
+                            assert!(error < TOLERANCE, "{what}: {error}");
+                        }
                     }
+                    assert_eq!(found, pass(), "the same bytes twice");
                 }
-                let again = Statistics::on_gpu(engine, &data, kernel, estimator).unwrap();
-                assert_eq!(found, again, "the same bytes twice");
             }
         }
     }
     let linear = Statistics::on_gpu(
         &engine,
         &random_data(1, &[4], 2),
+        &Design::Linear,
         KernelKind::Rbf.with_bandwidth(1.0).unwrap(),
         Estimator::Linear,
     );
@@ -57,7 +67,10 @@ fn a_fit_from_the_devices_statistics_is_the_hosts_nearly() {
     let penalty = Some(Penalty { kind: PenaltyKind::Both, lambda: 0.1 });
     let spec = Spec { kernel, estimator: Estimator::V, penalty, learn_scale: false };
     let host = Exact::new(&data, data.targets(), spec).unwrap().solve().unwrap();
-    let found = Exact::on(Some(&gpu_engine()), &data, data.targets(), spec).unwrap().solve().unwrap();
+    let found = Exact::on(Some(&gpu_engine()), &data, data.targets(), &Design::Linear, spec)
+        .unwrap()
+        .solve()
+        .unwrap();
     assert!(found.violation < 1e-8);
     let (a, b) = (host.loss + host.penalty, found.loss + found.penalty);
     assert!((a - b).abs() < 1e-5 * a, "{a} {b}");

@@ -3,18 +3,21 @@
 use super::print_report;
 use crate::data::Dataset;
 use crate::kernel::{Bandwidth, KernelKind};
+use crate::model::Basis;
+use crate::model::basis::FeatureChoice;
 use crate::plot::{Colour, Line, Panel, write_svg};
-use crate::solve::{Bound, Spectrum, bound, spectra};
+use crate::solve::{Bound, Design, Spectrum, bound, spectra};
 use crate::{Error, Result};
 use serde::Serialize;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// The probability that the paper's bound is asked for.
 const CONFIDENCE: f64 = 0.95;
 /// The fewest rows of the sequence.
 const LEAST_ROWS: usize = 32;
 
-/// How far from convex is SKDS of a linear model on a sample?
+/// How far from convex is SKDS of a model that is linear in its parameters on a sample?
 #[derive(clap::Args)]
 #[command(
     after_help = "SKDS of a linear model is a quadratic form in weights, biases and squared noises. Over all pairs with repetition
@@ -24,6 +27,7 @@ paper's Proposition 11 bounds that of the linear estimate by, with 95 % probabil
 
 Examples:
   skds convexity train.npz
+  skds convexity train.npz --features polynomial:2
   skds convexity train.npz --kernel rbf --bandwidth 3 --env 2 --plot convexity.svg --json"
 )]
 pub(super) struct Args {
@@ -32,6 +36,12 @@ pub(super) struct Args {
     /// Which environment, counted from 0
     #[arg(long, value_name = "K", default_value_t = 0)]
     env: usize,
+    /// A model of given functions instead of the linear one: polynomial:K, rbf:K or a file, as for 'skds fit'
+    #[arg(long, value_name = "F")]
+    features: Option<FeatureChoice>,
+    /// The functions of its noise, as for 'skds fit'
+    #[arg(long, value_name = "G", default_value = "1", requires = "features")]
+    diffusion: String,
     /// Which kernel: rbf, tilted-rbf or imq-plus
     #[arg(long, default_value = "tilted-rbf")]
     kernel: KernelKind,
@@ -52,6 +62,7 @@ pub(super) struct Args {
 /// What is printed.
 #[derive(Serialize)]
 struct Report {
+    model: String,
     kernel: &'static str,
     bandwidth: Option<f64>,
     variables: usize,
@@ -81,13 +92,23 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let samples = data.environment(args.env);
     let bandwidth = args.bandwidth.resolve(&data, args.seed)?;
     let kernel = args.kernel.with_bandwidth(bandwidth)?;
+    let design = match &args.features {
+        Some(features) => Design::Basis(Arc::new(Basis::new(features, &args.diffusion, &data)?)),
+        None => Design::Linear,
+    };
     let mut sizes = Vec::new();
     for n in doubling(samples.rows()) {
-        let estimates = spectra(&samples, n, kernel)?;
-        sizes.push(Size { rows: n, estimates, proposition_11: bound(&samples, n, kernel, CONFIDENCE) });
+        let estimates = spectra(&samples, n, &design, kernel)?;
+        let proposition_11 = bound(&samples, n, &design, kernel, CONFIDENCE);
+        sizes.push(Size { rows: n, estimates, proposition_11 });
     }
-    let report =
-        Report { kernel: args.kernel.name(), bandwidth: kernel.bandwidth(), variables: data.dim(), sizes };
+    let report = Report {
+        model: args.features.as_ref().map_or_else(|| "linear".into(), |features| features.to_string()),
+        kernel: args.kernel.name(),
+        bandwidth: kernel.bandwidth(),
+        variables: data.dim(),
+        sizes,
+    };
     if let Some(path) = &args.plot {
         write_svg(path, "What makes the estimate convex", &[report.panel()])?;
     }
@@ -107,8 +128,8 @@ impl Report {
         let bandwidth = self.bandwidth.map_or(String::new(), |h| format!(", bandwidth {h:.4}"));
         let mut lines = vec![
             format!(
-                "SKDS of a linear model of {} variables, {} kernel{bandwidth}",
-                self.variables, self.kernel
+                "SKDS of the model {} of {} variables, {} kernel{bandwidth}",
+                self.model, self.variables, self.kernel
             ),
             String::new(),
             format!(

@@ -10,6 +10,7 @@ use crate::fit::{
 };
 use crate::kernel::{Bandwidth, KernelKind};
 use crate::model::Activation;
+use crate::model::basis::FeatureChoice;
 use crate::objective::Objective;
 use crate::plot::{self, Colour, Line, Panel};
 use crate::{Error, Result, output};
@@ -23,6 +24,9 @@ use std::time::{Duration, Instant};
 
 /// Standard deviations that differ by more than this deserve a word.
 const LARGEST_RATIO: f64 = 10.0;
+
+/// A larger share of a law outside of the data deserves a word.
+const MUCH_OUTSIDE: f64 = 0.02;
 
 /// Fit a stationary diffusion to samples: the exact minimum where there is one, otherwise by steps of Adam.
 #[derive(clap::Args)]
@@ -49,6 +53,10 @@ Examples:
   # A neural drift; settings from a file, one of them changed
   skds fit train.npz -o model.safetensors --config fit.toml --model mlp
 
+  # Two wells: a cubic drift, and how its parts act
+  skds fit wells.csv -o model.safetensors --model basis --features polynomial:3
+  skds graph model.safetensors
+
   # Go on after an interruption
   skds fit train.npz -o model.safetensors --resume"
 )]
@@ -61,7 +69,7 @@ pub(super) struct Args {
     /// Settings from a TOML file, by the names of these flags with _ for -; flags win over it
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// How to minimise the loss: exact (the convex minimum: skds, linear drift), adam (steps on batches), or auto
+    /// How to minimise the loss: exact (the convex minimum: skds, linear drift or basis), adam (steps on batches), or auto
     /// (exact where it applies, unless an option says how adam shall go) [default: auto]
     #[arg(long)]
     solver: Option<SolverChoice>,
@@ -73,9 +81,18 @@ pub(super) struct Args {
     /// them
     #[arg(long, value_name = "N")]
     bootstrap: Option<usize>,
-    /// Drift: linear or mlp [default: linear]
+    /// Drift: linear, mlp, or basis (made of given functions) [default: linear]
     #[arg(long)]
     model: Option<ModelKind>,
+    /// Functions that the drift of a basis model is made of: polynomial:K (products of variables up to degree K), rbf:K (every
+    /// variable and K Gaussian bumps along each), or a file with one expression per line, like x1*x2 or tanh({gene a})
+    /// [default: polynomial:2]
+    #[arg(long, value_name = "F")]
+    features: Option<FeatureChoice>,
+    /// Functions that the squared noise of each variable of a basis model is made of, with amounts above 0: expressions
+    /// between commas, self being the variable, like '1 + self^2' or '1, self^2' [default: 1]
+    #[arg(long, value_name = "G")]
+    diffusion: Option<String>,
     /// Hidden units per variable of the mlp [default: 8]
     #[arg(long, value_name = "H")]
     hidden: Option<usize>,
@@ -243,6 +260,18 @@ impl Args {
             model, hidden, activation, objective, kernel, bandwidth, estimator, penalty, lambda, steps, batch
         );
         take!(envs_per_step, learning_rate, seed, solver);
+        if let Some(features) = &self.features {
+            settings.features = features.clone();
+        }
+        if let Some(diffusion) = &self.diffusion {
+            settings.diffusion = diffusion.clone();
+        }
+        if settings.model != ModelKind::Basis && (self.features.is_some() || self.diffusion.is_some()) {
+            return Err(Error::invalid(format!(
+                "--features and --diffusion are given with the model {}, expected --model basis",
+                settings.model
+            )));
+        }
         let about_adam = self.steps.is_some()
             || self.batch.is_some()
             || self.envs_per_step.is_some()
@@ -450,6 +479,11 @@ pub(super) fn stability_sentence(stability: &Stability) -> String {
         ),
         (false, ..) => format!(
             "UNSTABLE{abscissa}: the model has no stationary law; try a larger --lambda, or leave out --no-stabilize for a linear model"
+        ),
+        (true, ..) if stability.outside.is_some_and(|share| share > MUCH_OUTSIDE) => format!(
+            "LEADS OUT OF THE DATA: {:.0} % of the law lies outside of the box around it, where it is held; try functions that are \
+             bounded or of odd degree, or a larger --lambda",
+            100.0 * stability.outside.unwrap_or(0.0)
         ),
         (true, ..) => format!("stable{abscissa}"),
     }

@@ -62,7 +62,10 @@ pub(super) fn run(
         write_table(tuning, &path.with_extension("tuning.csv"))?;
         plot::write_svg(
             &path.with_extension("tuning.svg"),
-            "Logarithm of the distance to what was held out, above the best setting's",
+            match tuning.is_average() {
+                true => "Logarithm of the distance to what was held out, above the best setting's",
+                false => "Loss of what was held out, above the best setting's",
+            },
             &panels(tuning),
         )?;
     }
@@ -91,12 +94,13 @@ pub(super) fn run(
 }
 
 fn to_text(report: &Report<'_>, problem: &Problem, fit: &ExactFit) -> String {
+    let averaged = fit.tuning.as_ref().is_some_and(Tuning::is_average);
     let bandwidth = report.bandwidth.map_or(String::new(), |h| format!(", bandwidth {h:.4}"));
     let mut lines = vec![
-        format!("SKDS linear model, {} kernel{bandwidth}", problem.settings.kernel),
+        format!("SKDS {} model, {} kernel{bandwidth}", problem.settings.model, problem.settings.kernel),
         format!(
             "  {} over all pairs ({}) on {} in {:.3} s",
-            if fit.tuning.is_some() { "exact minima, averaged," } else { "exact minimum" },
+            if averaged { "exact minima, averaged," } else { "exact minimum" },
             report.estimator,
             report.device,
             report.seconds

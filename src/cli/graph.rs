@@ -18,7 +18,9 @@ const LISTED: usize = 20;
 
 The strength of the effect of i on j is the weight w_ji of a linear model. For an MLP its size is the norm \
 of the weights with which network j sees variable i (what the penalty penalises), and its sign that of the \
-average slope, the sum over hidden units of output weight times input weight. Strengths are in the model's \
+average slope, the sum over hidden units of output weight times input weight. For a model of given \
+functions it is the norm of the coefficients of those that depend on i, in standard deviations of function \
+and target, with the sign of the difference that i makes around its mean. Strengths are in the model's \
 units: standard ones if it was fitted to standardised data. Effects of exactly 0 are none.",
     after_help = "Examples:
   # The 20 strongest effects
@@ -142,6 +144,7 @@ impl<'a> Report<'a> {
             model: match model.parameters.drift {
                 Drift::Linear { .. } => "linear",
                 Drift::Mlp { .. } => "mlp",
+                Drift::Basis { .. } => "basis",
             },
             standardized: model.standardization.is_some(),
             variables: &model.names,

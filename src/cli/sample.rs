@@ -126,7 +126,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let report = Report {
         n: args.n,
         method: method.name(),
-        device: sampler.device(method),
+        device: sampler.device(&model, method),
         seed: args.seed,
         variables: summary(&samples, &model.names),
         seconds,

@@ -62,13 +62,13 @@ impl Problem {
             penalty: self.spec.penalty,
             learn_scale: self.settings.learn_scale,
         };
+        let pass = |kernel: Kernel| Exact::on(None, data, &self.targets, &self.design, spec(kernel));
         let mut parameters = match tuning {
-            None => Exact::new(data, &self.targets, spec(self.spec.loss.kernel))?.solve()?.parameters,
+            None => pass(self.spec.loss.kernel)?.solve()?.parameters,
             Some(tuning) => {
                 let all: Vec<usize> = (0..data.environments()).collect();
                 tuning.averaged(&all, |bandwidth| {
-                    let kernel = self.settings.kernel.with_bandwidth(bandwidth.unwrap_or(1.0))?;
-                    Exact::new(data, &self.targets, spec(kernel))
+                    pass(self.settings.kernel.with_bandwidth(bandwidth.unwrap_or(1.0))?)
                 })?
             }
         };

@@ -1,7 +1,8 @@
 //! A fit by the exact solver, with its settings given or chosen.
 
+use super::select::{self, Search};
 use super::tune::{self, Grid, Tuning};
-use super::{Problem, Settings, SolverChoice, Stability, TargetChoice};
+use super::{ModelKind, Problem, Settings, SolverChoice, Stability, TargetChoice};
 use crate::engine::cpu::CpuEngine;
 use crate::engine::gpu::GpuEngine;
 use crate::engine::{Engine, LossSpec};
@@ -40,9 +41,16 @@ impl Problem {
     /// Fits that [`solve`](Self::solve) will make: what its progress counts up to.
     pub fn solves(&self) -> Result<u64> {
         Ok(match self.settings.is_tuned()? {
+            true if self.is_basis() => {
+                select::fits_of(self.settings.kernel, &self.targets, self.knows_targets())
+            }
             true => tune::fits_of(self.settings.kernel, &self.targets, self.knows_targets()),
             false => 1,
         })
+    }
+
+    fn is_basis(&self) -> bool {
+        self.settings.model == ModelKind::Basis
     }
 
     fn knows_targets(&self) -> bool {
@@ -62,7 +70,7 @@ impl Problem {
         let LossSpec { kernel, estimator, .. } = self.spec.loss;
         let spec =
             Spec { kernel, estimator, penalty: self.spec.penalty, learn_scale: self.settings.learn_scale };
-        let exact = Exact::on(gpu, &self.data, &self.targets, spec)?;
+        let exact = Exact::on(gpu, &self.data, &self.targets, &self.design, spec)?;
         let solution = exact.solve()?;
         if solution.violation > LARGEST_VIOLATION {
             return Err(Error::NonFinite(format!(
@@ -88,8 +96,19 @@ impl Problem {
 
     fn solve_tuned(&self, gpu: Option<&GpuEngine>, done: &AtomicU64) -> Result<ExactFit> {
         let Settings { kernel, learn_scale, seed, .. } = self.settings;
-        let grid = Grid::new(&self.data, kernel, self.spec.loss.estimator, learn_scale, seed)?;
-        let tuning = tune::tune(&self.data, &self.targets, self.knows_targets(), &grid, gpu, seed, done)?;
+        let known = self.knows_targets();
+        let tuning = match self.is_basis() {
+            true => {
+                let LossSpec { kernel: any, estimator, .. } = self.spec.loss;
+                let spec = Spec { kernel: any, estimator, penalty: None, learn_scale };
+                let (data, targets, design) = (&self.data, &self.targets, &self.design);
+                Search { data, targets, known, design, kernel, spec, seed }.run(gpu, done)?
+            }
+            false => {
+                let grid = Grid::new(&self.data, kernel, self.spec.loss.estimator, learn_scale, seed)?;
+                tune::tune(&self.data, &self.targets, known, &grid, gpu, seed, done)?
+            }
+        };
         let cell = &tuning.cells[tuning.leading];
         let settings = Settings {
             solver: SolverChoice::Exact,
@@ -101,8 +120,14 @@ impl Problem {
         };
         let estimator = if tuning.fell_back { Estimator::V } else { self.spec.loss.estimator };
         let spec = LossSpec { kernel: tuning.kernel, estimator, ..self.spec.loss };
-        let loss = CpuEngine.load(&self.data, &spec)?.evaluate(&tuning.parameters, None)?;
-        let penalty = Penalty { kind: cell.penalty, lambda: cell.lambda }.value(&tuning.parameters);
+        let penalty = Penalty { kind: cell.penalty, lambda: cell.lambda };
+        let (loss, penalty) = match &tuning.own_loss {
+            Some(own) => *own,
+            None => (
+                CpuEngine.load(&self.data, &spec)?.evaluate(&tuning.parameters, None)?,
+                penalty.value(&tuning.parameters),
+            ),
+        };
         let (model, stability) = self.finish(tuning.parameters.clone(), &settings, &spec)?;
         Ok(ExactFit {
             model,

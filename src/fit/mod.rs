@@ -8,6 +8,7 @@
 mod bootstrap;
 mod checkpoint;
 mod exact;
+mod select;
 mod settings;
 mod stabilize;
 mod start;
@@ -26,8 +27,10 @@ use crate::engine::cpu::CpuTraining;
 use crate::engine::gpu::GpuEngine;
 use crate::engine::{Adam, Batches, LossSpec, State, Training, TrainingSpec};
 use crate::kernel::{Bandwidth, KernelKind};
-use crate::model::{Model, Parameters, Penalty};
+use crate::model::{Basis, Model, Parameters, Penalty};
+use crate::solve::Design;
 use crate::{Error, Matrix, Result};
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 /// A fit, ready to run.
@@ -39,8 +42,7 @@ pub struct Problem {
     data: Dataset,
     standardization: Option<Standardization>,
     targets: Matrix<bool>,
-    start: Parameters<f32>,
-    free: Parameters<f32>,
+    design: Design,
 }
 
 /// Who hears how a fit goes.
@@ -154,9 +156,13 @@ impl Problem {
             batches: Some(Batches { seed: settings.seed, rows: settings.batch, environments }),
         };
         let targets = start::targets(&data, &settings);
-        let start = start::parameters(&data, &settings, &targets);
-        let free = start::free(&start, &targets);
-        Ok(Problem { settings, spec, data, standardization, targets, start, free })
+        let design = match settings.model {
+            ModelKind::Basis => {
+                Design::Basis(Arc::new(Basis::new(&settings.features, &settings.diffusion, &data)?))
+            }
+            ModelKind::Linear | ModelKind::Mlp => Design::Linear,
+        };
+        Ok(Problem { settings, spec, data, standardization, targets, design })
     }
 
     /// The data in the units of the fit.
@@ -181,9 +187,11 @@ impl Problem {
         rhythm: Rhythm,
         watcher: &mut dyn Watcher,
     ) -> Result<Outcome> {
+        let start = start::parameters(&self.data, &self.settings, &self.targets);
+        let free = start::free(&start, &self.targets);
         let mut training: Box<dyn Training> = match gpu {
-            Some(engine) => Box::new(engine.train(&self.data, &self.spec, &self.start, &self.free)?),
-            None => Box::new(CpuTraining::new(&self.data, self.spec, &self.start, &self.free)?),
+            Some(engine) => Box::new(engine.train(&self.data, &self.spec, &start, &free)?),
+            None => Box::new(CpuTraining::new(&self.data, self.spec, &start, &free)?),
         };
         let mut log = Vec::new();
         let mut step = 0;

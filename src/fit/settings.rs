@@ -1,6 +1,7 @@
 //! Everything a fit can be told, with its defaults: one definition for flags, files and saved models.
 
 use crate::kernel::{Bandwidth, KernelKind};
+use crate::model::basis::FeatureChoice;
 use crate::model::{Activation, PenaltyKind};
 use crate::named::named;
 use crate::objective::{Estimator, Objective};
@@ -15,9 +16,11 @@ pub enum ModelKind {
     Linear,
     /// One network of one hidden layer per variable.
     Mlp,
+    /// Drift and noise made of given functions.
+    Basis,
 }
 
-named!(ModelKind, "model", { Linear => "linear", Mlp => "mlp" });
+named!(ModelKind, "model", { Linear => "linear", Mlp => "mlp", Basis => "basis" });
 
 /// What is penalised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,6 +169,11 @@ pub struct Settings {
     /// The nonlinearity (MLP).
     #[serde(with = "by_name")]
     pub activation: Activation,
+    /// The functions that the drift is made of (basis).
+    #[serde(with = "by_name")]
+    pub features: FeatureChoice,
+    /// The functions that squared noises are made of (basis): expressions, `self` being the variable, between commas.
+    pub diffusion: String,
     /// The loss.
     #[serde(with = "by_name")]
     pub objective: Objective,
@@ -214,6 +222,8 @@ impl Default for Settings {
             model: ModelKind::Linear,
             hidden: 8,
             activation: Activation::Sigmoid,
+            features: FeatureChoice::Polynomial(2),
+            diffusion: "1".into(),
             objective: Objective::Skds,
             kernel: KernelKind::TiltedRbf,
             bandwidth: Bandwidth::Auto,
@@ -250,13 +260,25 @@ impl Settings {
 
     /// Whether the exact solver fits; an error if it is asked for and cannot.
     pub fn is_exact(&self) -> Result<bool> {
-        let suits = self.model == ModelKind::Linear && self.objective == Objective::Skds;
+        let suits = self.model != ModelKind::Mlp && self.objective == Objective::Skds;
         let defaults = Settings::default();
         // Who says how Adam shall go wants Adam.
         let about_adam = self.steps != defaults.steps
             || self.batch != defaults.batch
             || self.envs_per_step != defaults.envs_per_step
             || self.learning_rate != defaults.learning_rate;
+        let wants_adam = self.solver == SolverChoice::Adam
+            || self.solver == SolverChoice::Auto && (about_adam || self.estimator == EstimatorChoice::Linear);
+        if self.model == ModelKind::Basis && (wants_adam || !suits) {
+            return Err(Error::invalid(format!(
+                "the model basis is asked for with {}, expected skds, all pairs and the exact solver",
+                if suits {
+                    "options of the solver adam".to_owned()
+                } else {
+                    format!("the objective {}", self.objective)
+                }
+            )));
+        }
         match (self.solver, self.estimator) {
             (SolverChoice::Adam, _) => Ok(false),
             (SolverChoice::Auto, EstimatorChoice::Linear) => Ok(false),
@@ -266,7 +288,7 @@ impl Settings {
             }
             (SolverChoice::Exact, _) if suits => Ok(true),
             (SolverChoice::Exact, _) => Err(Error::invalid(format!(
-                "the solver is exact for {} with the model {}, expected skds with the model linear, or --solver adam",
+                "the solver is exact for {} with the model {}, expected skds with the model linear or basis, or --solver adam",
                 self.objective, self.model
             ))),
         }

@@ -3,12 +3,13 @@
 //! A linear drift has a stationary law only if all eigenvalues of W have negative real parts. An unstable W is replaced
 //! by a projection along the line to −I, which is always stable: its effects between variables are multiplied by the
 //! largest factor below 1 that leaves the largest real part at or below −[`MARGIN`]. An MLP with a bounded activation
-//! always has one, because −x outweighs everything far out; with relu it is simulated.
+//! always has one, because −x outweighs everything far out; with relu it is simulated. A model that is made of given
+//! functions is held within a box around the data; how much of its law lies outside is found by simulation.
 
 use crate::data::Dataset;
 use crate::engine::cpu::CpuEngine;
 use crate::engine::{Engine, LossSpec};
-use crate::model::{Activation, Drift, Model, Parameters};
+use crate::model::{Activation, Basis, Drift, Model, Parameters};
 use crate::sample::{Intervention, Method, SampleSettings, spectral_abscissa, stationary_samples};
 use crate::{Error, Matrix, Result};
 use serde::Serialize;
@@ -29,6 +30,9 @@ pub struct Stability {
     pub loss_before: Option<f64>,
     /// The loss on all data after it.
     pub loss_after: Option<f64>,
+    /// The share of simulated points outside of the box around the data (drift of given functions).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outside: Option<f64>,
 }
 
 /// Looks at the model; with `repair`, replaces an unstable linear drift by a stable one.
@@ -39,6 +43,7 @@ pub fn stabilize(model: &mut Model, data: &Dataset, spec: &LossSpec, repair: boo
         factor: None,
         loss_before: None,
         loss_after: None,
+        outside: None,
     };
     let weights = match &model.parameters.drift {
         Drift::Linear { weights } => weights.clone(),
@@ -46,6 +51,10 @@ pub fn stabilize(model: &mut Model, data: &Dataset, spec: &LossSpec, repair: boo
             return Ok(unharmed(None, survives_simulation(model)?));
         }
         Drift::Mlp { .. } => return Ok(unharmed(None, true)),
+        Drift::Basis { basis, .. } => {
+            let basis = basis.clone();
+            return Ok(Stability { outside: Some(share_outside(model, &basis)?), ..unharmed(None, true) });
+        }
     };
     let abscissa = spectral_abscissa(&weights)?;
     if abscissa <= -MARGIN || !repair {
@@ -99,6 +108,20 @@ fn largest_factor(weights: &Matrix<f64>) -> Result<f64> {
 
 fn loss(parameters: &Parameters<f64>, data: &Dataset, spec: &LossSpec) -> Result<f64> {
     CpuEngine.load(data, spec)?.evaluate(parameters, None)
+}
+
+/// How much of the law lies outside of the box around the data.
+fn share_outside(model: &Model, basis: &Basis) -> Result<f64> {
+    let settings = SampleSettings { method: Method::Euler, ..SampleSettings::default() };
+    let mut samples = stationary_samples(model, &Intervention::none(model.dim()), 256, &settings, 0)?;
+    if let Some(units) = &model.standardization {
+        units.apply_to(&mut samples);
+    }
+    let inside = |i: &usize| {
+        let row = samples.row(*i).iter().zip(basis.low.iter().zip(&basis.high));
+        row.into_iter().all(|(x, (low, high))| (low..=high).contains(&x))
+    };
+    Ok(1.0 - (0..samples.rows()).filter(inside).count() as f64 / samples.rows() as f64)
 }
 
 /// A few hundred chains for a while: do they stay finite?

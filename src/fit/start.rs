@@ -3,7 +3,7 @@
 use super::settings::{ModelKind, Settings, TargetChoice};
 use crate::Matrix;
 use crate::data::Dataset;
-use crate::model::{Drift, Noise, Parameters};
+use crate::model::{Drift, Noise, Parameters, REFUSED};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
@@ -32,6 +32,7 @@ pub(super) fn parameters(data: &Dataset, settings: &Settings, targets: &Matrix<b
         })
     };
     let drift = match settings.model {
+        ModelKind::Basis => unreachable!("{REFUSED}"),
         ModelKind::Linear => Drift::Linear { weights: small(d, d) },
         ModelKind::Mlp => Drift::Mlp {
             activation: settings.activation,

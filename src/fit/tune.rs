@@ -21,7 +21,7 @@ use crate::kernel::{Bandwidth, Kernel, KernelKind};
 use crate::model::{Drift, Noise, Parameters, PenaltyKind};
 use crate::objective::Estimator;
 use crate::sample::{Gaussian, Intervention};
-use crate::solve::{Exact, Spec};
+use crate::solve::{Design, Exact, Spec};
 use crate::{Error, Matrix, Result};
 use faer::Accum;
 use rand::{RngExt, SeedableRng};
@@ -50,7 +50,7 @@ const RESAMPLES: usize = 500;
 /// Fits keep at least this far from instability.
 const MARGIN: f64 = 0.1;
 /// Environments that must be there to be left out; otherwise rows are.
-const ENOUGH: usize = 3;
+pub(super) const ENOUGH: usize = 3;
 /// Bootstrap samples of rows.
 const ROW_SAMPLES: usize = 6;
 
@@ -64,13 +64,14 @@ pub struct Cell {
     pub penalty: PenaltyKind,
     /// The penalty's weight.
     pub lambda: f64,
-    /// The mean of the logarithms of the distances to what was held out: lower is better.
+    /// The mean over what was held out: of the logarithms of the distances to it, or of its losses where the model is made of
+    /// given functions. Lower is better.
     pub score: f64,
     /// The standard error of that mean.
     pub error: f64,
     /// The share that the setting has in the model.
     pub weight: f64,
-    /// The logarithm of the distance to each held-out part.
+    /// The score of each held-out part.
     #[serde(skip)]
     pub scores: Vec<f64>,
 }
@@ -94,6 +95,9 @@ pub struct Tuning {
     pub kernel: Kernel,
     /// The largest violation of optimality conditions over the fits of all settings to all environments.
     pub violation: f64,
+    /// Loss and penalty of the fit, where it is a single one.
+    #[serde(skip)]
+    pub own_loss: Option<(f64, f64)>,
     /// Whether the `u` form was not convex somewhere and the `v` form took its place.
     pub fell_back: bool,
 }
@@ -155,7 +159,7 @@ impl Grid {
 }
 
 /// The bandwidths to try, in median distances; for a kernel without bandwidth one, which means nothing.
-fn multiples(kernel: KernelKind) -> &'static [f64] {
+pub(super) fn multiples(kernel: KernelKind) -> &'static [f64] {
     if kernel == KernelKind::ImqPlus { &BANDWIDTHS[..1] } else { &BANDWIDTHS }
 }
 
@@ -169,7 +173,7 @@ pub(super) fn fits_of(kernel: KernelKind, targets: &Matrix<bool>, known: bool) -
 }
 
 /// Environments that can be left out: intervened on, by who is known.
-fn intervened(targets: &Matrix<bool>, known: bool) -> Vec<usize> {
+pub(super) fn intervened(targets: &Matrix<bool>, known: bool) -> Vec<usize> {
     let all = (0..targets.rows()).filter(|&e| targets.row(e).contains(&true));
     if known { all.collect() } else { Vec::new() }
 }
@@ -202,7 +206,7 @@ pub(super) fn tune(
     let exacts: Vec<Exact> = grid
         .bandwidths
         .iter()
-        .map(|&h| Exact::on(gpu, data, targets, grid.spec(h)?))
+        .map(|&h| Exact::on(gpu, data, targets, &Design::Linear, grid.spec(h)?))
         .collect::<Result<_>>()?;
     let all: Vec<usize> = (0..data.environments()).collect();
     let count = |fits: Vec<Fit>| {
@@ -265,6 +269,7 @@ pub(super) fn tune(
         parameters,
         cells,
         violation,
+        own_loss: None,
         fell_back: exacts.iter().any(|exact| exact.fell_back),
     })
 }
@@ -462,6 +467,12 @@ impl Tuning {
         environments: &[usize],
         exact: impl Fn(Option<f64>) -> Result<Exact>,
     ) -> Result<Parameters<f64>> {
+        if let [Cell { bandwidth, penalty, lambda, .. }] =
+            self.cells.iter().filter(|cell| cell.weight > 0.0).collect::<Vec<_>>()[..]
+        {
+            let solution = exact(*bandwidth)?.path(environments, *penalty, &[*lambda])?.remove(0);
+            return kept_stable(solution.parameters);
+        }
         let (mut models, mut cells) = (Vec::new(), Vec::new());
         for at_bandwidth in self.cells.chunks(SETTINGS) {
             if at_bandwidth.iter().all(|cell| cell.weight == 0.0) {
@@ -480,6 +491,11 @@ impl Tuning {
         average(models.iter().zip(cells))
     }
 
+    /// Whether the model is an average over several settings.
+    pub fn is_average(&self) -> bool {
+        self.cells.iter().filter(|cell| cell.weight > 0.0).count() > 1
+    }
+
     /// Why the model is what it is, in a sentence.
     pub fn explained(&self) -> String {
         let mut order: Vec<&Cell> = self.cells.iter().filter(|cell| cell.weight > 0.0).collect();
@@ -488,6 +504,17 @@ impl Tuning {
         let bandwidth = first.bandwidth.map_or(String::new(), |h| format!("bandwidth {h:.2}, "));
         let best = self.cells.iter().map(|cell| cell.score).fold(f64::INFINITY, f64::min);
         let alike = self.cells.iter().filter(|cell| cell.score <= best + cell.error).count();
+        if order.len() == 1 {
+            return format!(
+                "{bandwidth}{} penalty {:.4} was chosen among {} settings by the loss of {} held-out {}: the largest penalty \
+                 that is not clearly worse than the best",
+                first.penalty,
+                first.lambda,
+                self.cells.len(),
+                self.folds,
+                self.held_out
+            );
+        }
         format!(
             "{} held-out {} cannot tell {alike} of {} settings apart, so the model is an average of {}; {bandwidth}{} penalty {:.4} has \
              the largest share, {:.0} %",

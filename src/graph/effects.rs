@@ -24,6 +24,9 @@ pub struct Effect {
 ///   the group that [`Penalty`](crate::model::Penalty) penalises. The sign is that of the average slope
 ///   Σ_k output_jk U_jki. No activation ever falls, so this is the direction of the effect where the units' slopes
 ///   are alike. A network whose average slope is exactly 0 (one with output weights 0, say) has strength 0.
+/// - ± ‖(coefficient_jp · s_p / s_j)_p‖₂ for a drift of given functions, over the functions p that depend on i, with s_p and s_j
+///   the standard deviations over the data: what a change of these functions by one deviation does, in deviations of j.
+///   The sign is that of the difference that i makes between one deviation above its mean and one below.
 ///
 /// Units are those of the model: standard ones if it has a standardization. A strength of 0 is no effect.
 #[derive(Clone, Debug, PartialEq)]
@@ -107,6 +110,20 @@ fn interval(model: &Model, source: usize, target: usize) -> Option<(f64, f64)> {
 
 fn strength(parameters: &Parameters<f64>, source: usize, target: usize) -> f64 {
     match &parameters.drift {
+        Drift::Basis { basis, coefficients } => {
+            let row = coefficients.row(target);
+            let acting: Vec<usize> = (0..basis.features())
+                .filter(|&p| row[p] != 0.0 && basis.variables(p).contains(&source))
+                .collect();
+            let size = |p: usize| row[p] * basis.scales[p] / basis.spread[target];
+            let norm = acting.iter().fold(0.0, |norm: f64, &p| norm.hypot(size(p)));
+            let drift = |by: f64| {
+                let mut x = basis.centre.clone();
+                x[source] += by * basis.spread[source];
+                acting.iter().map(|&p| row[p] * basis.feature_at(p, &x)).sum::<f64>()
+            };
+            if drift(1.0) < drift(-1.0) { -norm } else { norm }
+        }
         Drift::Linear { weights } => weights[(target, source)],
         Drift::Mlp { hidden_weights, output_weights, .. } => {
             let outputs = output_weights.row(target);

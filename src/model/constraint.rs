@@ -15,7 +15,7 @@ impl<T: Scalar> Parameters<T> {
     pub fn impose_fixed(&mut self, targets: &Matrix<bool>) {
         let speed = match self.drift {
             Drift::Linear { .. } => -T::ONE,
-            Drift::Mlp { .. } => T::ZERO,
+            Drift::Mlp { .. } | Drift::Basis { .. } => T::ZERO,
         };
         self.overwrite_fixed(speed, targets);
     }
@@ -36,6 +36,8 @@ impl<T: Scalar> Parameters<T> {
                 let h = hidden_biases.cols();
                 (0..d * h).for_each(|unit| hidden_weights[(unit, unit / h)] = speed);
             }
+            // Its speed is fixed by its noise.
+            Drift::Basis { .. } => {}
         }
         for table in [&mut self.shift, &mut self.log_scale].into_iter().flatten() {
             assert_eq!(

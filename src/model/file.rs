@@ -1,15 +1,17 @@
 //! Parameters as safetensors files.
 
-use super::{Activation, Drift, Noise, Parameters};
+use super::{Activation, Basis, Drift, Noise, Parameters};
 use crate::{Error, Matrix, Result, Scalar, output};
 use safetensors::tensor::{Dtype, Metadata, TensorInfo};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 const LINEAR: &[&str] = &["weights"];
 const MLP: &[&str] = &["hidden_weights", "hidden_biases", "output_weights"];
+const BASIS: &[&str] = &["coefficients", "amounts"];
 const SHARED: &[&str] = &["biases", "log_noise", "noise", "shift", "log_scale"];
 
 /// What went wrong, before the path is put in front.
@@ -30,10 +32,16 @@ impl<T: Scalar> Parameters<T> {
 
     fn metadata(&self) -> BTreeMap<String, String> {
         let pairs = match &self.drift {
-            Drift::Linear { .. } => vec![("model", "linear")],
-            Drift::Mlp { activation, .. } => vec![("activation", activation.name()), ("model", "mlp")],
+            Drift::Linear { .. } => vec![("model", "linear".into())],
+            Drift::Mlp { activation, .. } => {
+                vec![("activation", activation.name().into()), ("model", "mlp".into())]
+            }
+            Drift::Basis { basis, .. } => {
+                let text = serde_json::to_string(&basis.to_written()).expect("plain values serialise");
+                vec![("basis", text), ("model", "basis".into())]
+            }
         };
-        pairs.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+        pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
     }
 }
 
@@ -122,6 +130,35 @@ enum Entry {
     Tensor(TensorInfo),
 }
 
+/// The kinds of drift.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Linear,
+    Mlp,
+    Basis,
+}
+
+impl Kind {
+    const ALL: &[Kind] = &[Kind::Linear, Kind::Mlp, Kind::Basis];
+
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Linear => "linear",
+            Kind::Mlp => "mlp",
+            Kind::Basis => "basis",
+        }
+    }
+
+    /// The tensors that only it has.
+    fn tensors(self) -> &'static [&'static str] {
+        match self {
+            Kind::Linear => LINEAR,
+            Kind::Mlp => MLP,
+            Kind::Basis => BASIS,
+        }
+    }
+}
+
 /// A safetensors file whose header is known to describe its data exactly.
 struct Container<'a> {
     header: Metadata,
@@ -167,7 +204,7 @@ impl<'a> Container<'a> {
 
     fn parameters(&self) -> Checked<Parameters<f64>> {
         self.check_names()?;
-        let mlp = self.is_mlp()?;
+        let kind = self.kind()?;
         let activation = match self.meta("activation") {
             Some(name) => name.parse().map_err(|error: Error| error.to_string())?,
             None => Activation::Sigmoid,
@@ -178,12 +215,10 @@ impl<'a> Container<'a> {
             ref other => return Err(format!("tensor `biases` has shape {other:?}, expected [variables]")),
         };
         let biases = self.values("biases", &[d])?;
-        let drift = if mlp { self.mlp(d, activation)? } else { self.linear(d)? };
-        let noise = match (self.has("log_noise"), self.has("noise")) {
-            (true, false) => Noise::Diagonal { log_noise: self.values("log_noise", &[d])? },
-            (false, true) => Noise::Full { noise: self.matrix("noise", d, d)? },
-            (true, true) => return Err("has both `log_noise` and `noise`, expected one of them".into()),
-            (false, false) => return Err("has neither `log_noise` nor `noise`, expected one of them".into()),
+        let (drift, noise) = match kind {
+            Kind::Linear => (self.linear(d)?, self.noise(d)?),
+            Kind::Mlp => (self.mlp(d, activation)?, self.noise(d)?),
+            Kind::Basis => self.basis(d)?,
         };
         let shift = self.per_environment("shift", d)?;
         let log_scale = self.per_environment("log_scale", d)?;
@@ -200,7 +235,7 @@ impl<'a> Container<'a> {
     }
 
     fn check_names(&self) -> Checked<()> {
-        let known = [LINEAR, MLP, SHARED].concat();
+        let known = [LINEAR, MLP, BASIS, SHARED].concat();
         let mut found = self.header.offset_keys();
         found.sort();
         // The ends of intervals lie beside the parameters.
@@ -215,28 +250,72 @@ impl<'a> Container<'a> {
     }
 
     /// Which drift the tensors and the metadata speak of.
-    fn is_mlp(&self) -> Checked<bool> {
-        let linear = LINEAR.iter().find(|name| self.has(name));
-        let mlp = MLP.iter().find(|name| self.has(name));
-        match (self.meta("model"), linear, mlp) {
-            (_, Some(linear), Some(mlp)) => {
-                Err(format!("has both `{linear}` (linear) and `{mlp}` (mlp), expected one kind of drift"))
-            }
-            (Some("linear"), _, Some(mlp)) => Err(format!(
-                "has the metadata model = linear but the tensor `{mlp}`, expected {}",
-                list(LINEAR)
+    fn kind(&self) -> Checked<Kind> {
+        let named =
+            match self.meta("model") {
+                None => None,
+                Some(name) => Some(*Kind::ALL.iter().find(|kind| kind.name() == name).ok_or_else(|| {
+                    format!("has the metadata model = {name}, expected linear, mlp or basis")
+                })?),
+            };
+        let first = |kind: Kind| kind.tensors().iter().find(|name| self.has(name));
+        let found: Vec<Kind> = Kind::ALL.iter().copied().filter(|&kind| first(kind).is_some()).collect();
+        let tensor = |kind: Kind| first(kind).map_or("", |name| name);
+        match (named, &found[..]) {
+            (_, [a, b, ..]) => Err(format!(
+                "has both `{}` ({}) and `{}` ({}), expected one kind of drift",
+                tensor(*a),
+                a.name(),
+                tensor(*b),
+                b.name()
             )),
-            (Some("mlp"), Some(linear), _) => {
-                Err(format!("has the metadata model = mlp but the tensor `{linear}`, expected {}", list(MLP)))
+            (Some(kind), [other]) if *other != kind => Err(format!(
+                "has the metadata model = {} but the tensor `{}`, expected {}",
+                kind.name(),
+                tensor(*other),
+                list(kind.tensors())
+            )),
+            (Some(kind), _) | (None, &[kind]) => Ok(kind),
+            (None, []) => {
+                let all: Vec<String> = Kind::ALL
+                    .iter()
+                    .map(|kind| format!("{} ({})", list(kind.tensors()), kind.name()))
+                    .collect();
+                Err(format!("has no drift, expected {}", all.join(" or ")))
             }
-            (Some("linear"), ..) => Ok(false),
-            (Some("mlp"), ..) => Ok(true),
-            (Some(other), ..) => Err(format!("has the metadata model = {other}, expected linear or mlp")),
-            (None, None, None) => {
-                Err(format!("has no drift, expected {} (linear) or {} (mlp)", list(LINEAR), list(MLP)))
-            }
-            (None, _, mlp) => Ok(mlp.is_some()),
         }
+    }
+
+    fn noise(&self, d: usize) -> Checked<Noise<f64>> {
+        match (self.has("log_noise"), self.has("noise")) {
+            (true, false) => Ok(Noise::Diagonal { log_noise: self.values("log_noise", &[d])? }),
+            (false, true) => Ok(Noise::Full { noise: self.matrix("noise", d, d)? }),
+            (true, true) => Err("has both `log_noise` and `noise`, expected one of them".into()),
+            (false, false) => Err("has neither `log_noise` nor `noise`, expected one of them".into()),
+        }
+    }
+
+    fn basis(&self, d: usize) -> Checked<(Drift<f64>, Noise<f64>)> {
+        let text = self.meta("basis").ok_or("has no metadata basis, expected the functions of its drift")?;
+        let fail = |problem: String| format!("has the metadata basis with {problem}");
+        let written = serde_json::from_str(text).map_err(|e| fail(format!("text that is no basis: {e}")))?;
+        // Functions are written with the variables' names.
+        let names: Vec<String> = match self.meta("names") {
+            Some(names) => serde_json::from_str(names)
+                .map_err(|e| format!("has the metadata names with text that is no valid JSON: {e}"))?,
+            None => (0..d).map(|j| format!("x{j}")).collect(),
+        };
+        if names.len() != d {
+            return Err(format!("has the metadata names with {} names, expected {d}", names.len()));
+        }
+        let basis = Basis::from_written(written, &names).map_err(|e| fail(e.to_string()))?;
+        let coefficients = self.matrix("coefficients", d, basis.features())?;
+        let amounts = self.matrix("amounts", d, basis.amounts())?;
+        if let Some(at) = amounts.as_slice().iter().position(|amount| *amount < 0.0) {
+            let place = index(at, &[d, basis.amounts()]);
+            return Err(format!("amounts[{place}] is {}, expected at least 0", amounts.as_slice()[at]));
+        }
+        Ok((Drift::Basis { basis: Arc::new(basis), coefficients }, Noise::Basis { amounts }))
     }
 
     fn linear(&self, d: usize) -> Checked<Drift<f64>> {

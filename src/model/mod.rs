@@ -4,10 +4,13 @@
 //! |---|---|---|
 //! | `weights` | d × d | linear drift: row j holds the effects on variable j |
 //! | `hidden_weights`, `hidden_biases`, `output_weights` | d × h × d, d × h, d × h | MLP drift: network j |
+//! | `coefficients` | d × p | drift of given functions: row j holds what makes up the drift of variable j |
 //! | `biases` | d | drift at the origin |
 //! | `log_noise` or `noise` | d or d × d | σ = diag(exp(log_noise)), or σ itself |
+//! | `amounts` | d × m | what makes up the squared noise of given functions |
 //! | `shift`, `log_scale` | E × d | b_e = b + shift_e, σ_e = diag(exp(log_scale_e)) σ |
 
+pub mod basis;
 mod constraint;
 mod file;
 mod fitted;
@@ -15,6 +18,7 @@ mod penalty;
 #[cfg(test)]
 mod tests;
 
+pub use basis::Basis;
 pub(crate) use file::TensorFile;
 pub use fitted::{Intervals, Model};
 pub(crate) use penalty::{ENTRIES_PER_TASK, Groups};
@@ -22,6 +26,10 @@ pub use penalty::{Penalty, PenaltyKind};
 
 use crate::named::named;
 use crate::{Error, Matrix, Result, Scalar};
+use std::sync::Arc;
+
+/// Why engines never see a basis.
+pub(crate) const REFUSED: &str = "check_fits refuses models that are made of given functions";
 
 /// The nonlinearity γ of the MLP drift.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,9 +63,16 @@ pub enum Drift<T> {
         /// d × h.
         output_weights: Matrix<T>,
     },
+    /// b_j(x) = biases_j + Σ_p coefficients_jp f_p(x), for given functions.
+    Basis {
+        /// The functions.
+        basis: Arc<Basis>,
+        /// d × p.
+        coefficients: Matrix<T>,
+    },
 }
 
-/// The constant diffusion coefficient σ; the losses see a = σσᵀ.
+/// The diffusion coefficient σ; the losses see a = σσᵀ.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Noise<T> {
     /// σ = diag(exp(log_noise)).
@@ -69,6 +84,11 @@ pub enum Noise<T> {
     Full {
         /// d × d.
         noise: Matrix<T>,
+    },
+    /// a_j(x) = Σ_k amounts_jk g_k(x), with the functions of a [`Drift::Basis`].
+    Basis {
+        /// d × m, at least 0.
+        amounts: Matrix<T>,
     },
 }
 
@@ -118,11 +138,15 @@ impl<T: Scalar> Parameters<T> {
                 push("hidden_biases", &[d, h], hidden_biases.as_slice());
                 push("output_weights", &[d, h], output_weights.as_slice());
             }
+            Drift::Basis { basis, coefficients } => {
+                push("coefficients", &[d, basis.features()], coefficients.as_slice());
+            }
         }
         push("biases", &[d], &self.biases);
         match &self.noise {
             Noise::Diagonal { log_noise } => push("log_noise", &[d], log_noise),
             Noise::Full { noise } => push("noise", &[d, d], noise.as_slice()),
+            Noise::Basis { amounts } => push("amounts", &[d, amounts.cols()], amounts.as_slice()),
         }
         if let Some(shift) = &self.shift {
             push("shift", &[shift.rows(), d], shift.as_slice());
@@ -143,11 +167,13 @@ impl<T: Scalar> Parameters<T> {
                 all.push(("hidden_biases", hidden_biases.as_mut_slice()));
                 all.push(("output_weights", output_weights.as_mut_slice()));
             }
+            Drift::Basis { coefficients, .. } => all.push(("coefficients", coefficients.as_mut_slice())),
         }
         all.push(("biases", &mut self.biases));
         match &mut self.noise {
             Noise::Diagonal { log_noise } => all.push(("log_noise", log_noise)),
             Noise::Full { noise } => all.push(("noise", noise.as_mut_slice())),
+            Noise::Basis { amounts } => all.push(("amounts", amounts.as_mut_slice())),
         }
         if let Some(shift) = &mut self.shift {
             all.push(("shift", shift.as_mut_slice()));
@@ -171,11 +197,15 @@ impl<T: Scalar> Parameters<T> {
                     hidden_biases: matrix(hidden_biases),
                     output_weights: matrix(output_weights),
                 },
+                Drift::Basis { basis, coefficients } => {
+                    Drift::Basis { basis: basis.clone(), coefficients: matrix(coefficients) }
+                }
             },
             biases: vector(&self.biases),
             noise: match &self.noise {
                 Noise::Diagonal { log_noise } => Noise::Diagonal { log_noise: vector(log_noise) },
                 Noise::Full { noise } => Noise::Full { noise: matrix(noise) },
+                Noise::Basis { amounts } => Noise::Basis { amounts: matrix(amounts) },
             },
             shift: self.shift.as_ref().map(matrix),
             log_scale: self.log_scale.as_ref().map(matrix),
@@ -192,12 +222,39 @@ impl<T: Scalar> Parameters<T> {
                 )));
             }
         }
-        Ok(())
+        match (&self.drift, &self.noise) {
+            (Drift::Basis { basis, .. }, Noise::Basis { amounts }) => {
+                if basis.dim() != self.dim() || basis.amounts() != amounts.cols() {
+                    return Err(Error::invalid(format!(
+                        "the basis has {} variables and {} diffusions, expected {} and {}",
+                        basis.dim(),
+                        basis.amounts(),
+                        self.dim(),
+                        amounts.cols()
+                    )));
+                }
+                Ok(())
+            }
+            (Drift::Basis { .. }, _) | (_, Noise::Basis { .. }) => Err(Error::invalid(
+                "drift or noise alone is made of given functions, expected both of them or neither",
+            )),
+            _ => Ok(()),
+        }
     }
 
-    /// Checks that the parameters suit data of `dim` variables in `environments` environments.
+    /// Whether drift and noise are made of given functions.
+    pub fn is_basis(&self) -> bool {
+        matches!(self.drift, Drift::Basis { .. }) || matches!(self.noise, Noise::Basis { .. })
+    }
+
+    /// Checks that the parameters suit an engine, and data of `dim` variables in `environments` environments.
     pub fn check_fits(&self, dim: usize, environments: usize) -> Result<()> {
         self.check_shapes()?;
+        if self.is_basis() {
+            return Err(Error::invalid(
+                "the model is made of given functions (basis), which the exact solver alone knows, expected a linear or mlp drift",
+            ));
+        }
         if self.dim() != dim {
             return Err(Error::invalid(format!(
                 "the model has {} variables, expected {dim} like the data",

@@ -1,6 +1,6 @@
 //! Group-lasso penalties on the effects between different variables.
 
-use super::{Drift, Parameters};
+use super::{Drift, Parameters, REFUSED};
 use crate::Scalar;
 use crate::named::named;
 use rayon::prelude::*;
@@ -84,6 +84,7 @@ fn penalised_mut<T: Scalar>(parameters: &mut Parameters<T>) -> &mut [T] {
     match &mut parameters.drift {
         Drift::Linear { weights } => weights.as_mut_slice(),
         Drift::Mlp { hidden_weights, .. } => hidden_weights.as_mut_slice(),
+        Drift::Basis { .. } => unreachable!("{REFUSED}"),
     }
 }
 
@@ -152,6 +153,7 @@ fn effects<T: Scalar>(parameters: &Parameters<T>) -> (&[T], usize) {
     match &parameters.drift {
         Drift::Linear { weights } => (weights.as_slice(), 1),
         Drift::Mlp { hidden_weights, hidden_biases, .. } => (hidden_weights.as_slice(), hidden_biases.cols()),
+        Drift::Basis { .. } => unreachable!("{REFUSED}"),
     }
 }
 

@@ -5,6 +5,7 @@
 //! by the number of chains alone: the bits do not depend on the number of threads.
 
 use super::Intervention;
+use super::functions::Functions;
 use super::network::Network;
 use crate::engine::cpu::matmul::product_sequential;
 use crate::engine::cpu::simd::dispatch;
@@ -78,7 +79,7 @@ impl EulerSettings {
 
 /// `n` samples of the diffusion after `burn_in` steps, in the model's units.
 ///
-/// Every chain starts at a standard normal point. Rows are in order of time, and within a time in order of
+/// Every chain starts at a standard normal point, or near the middle of the data if the basis tells where that is. Rows are in order of time, and within a time in order of
 /// chains: neighbouring rows come from different chains and are independent of each other. `done` counts steps of all
 /// chains.
 pub(super) fn simulate(
@@ -125,11 +126,14 @@ pub(super) struct Process<'a> {
 enum Prepared<'a> {
     Linear(&'a Matrix<f64>),
     Mlp(Network),
+    Functions(Functions),
 }
 
 enum Spread {
     Diagonal(Vec<f64>),
     Full(Matrix<f64>),
+    /// The drift's functions tell it.
+    ByState,
 }
 
 impl<'a> Process<'a> {
@@ -139,16 +143,24 @@ impl<'a> Process<'a> {
         dt: f64,
         floor: Option<&'a [f64]>,
     ) -> Self {
+        let noise = intervention.noise(parameters);
         Process {
             dt,
             drift: match &parameters.drift {
+                Drift::Basis { basis, coefficients } => {
+                    let Noise::Basis { amounts } = &noise else {
+                        unreachable!("check_shapes refuses functions in the drift alone")
+                    };
+                    Prepared::Functions(Functions::new(basis, coefficients, amounts, dt))
+                }
                 Drift::Linear { weights } => Prepared::Linear(weights),
                 Drift::Mlp { activation, hidden_weights, hidden_biases, output_weights } => {
                     Prepared::Mlp(Network::new(*activation, hidden_weights, hidden_biases, output_weights))
                 }
             },
             biases: intervention.biases(parameters),
-            noise: match intervention.noise(parameters) {
+            noise: match noise {
+                Noise::Basis { .. } => Spread::ByState,
                 Noise::Diagonal { log_noise } => {
                     Spread::Diagonal(log_noise.iter().map(|noise| dt.sqrt() * noise.exp()).collect())
                 }
@@ -168,7 +180,7 @@ struct Group {
     x: Vec<f64>,
     b: Vec<f64>,
     z: Vec<f64>,
-    /// σ z, for a full σ.
+    /// σ z, for a full σ and one that depends on the state.
     spread: Vec<f64>,
     hidden: Vec<f32>,
     step: usize,
@@ -198,12 +210,15 @@ impl Group {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         rng.set_stream((first / GROUP) as u64);
         let mut x: Vec<f64> = (0..d * chains).map(|_| StandardNormal.sample(&mut rng)).collect();
+        if let Prepared::Functions(functions) = &process.drift {
+            x.iter_mut().enumerate().for_each(|(at, x)| *x = functions.start(at / chains, *x));
+        }
         if let Some(floor) = process.floor {
             for (x, floor) in x.chunks_exact_mut(chains).zip(floor) {
                 x.iter_mut().for_each(|x| *x = x.max(*floor));
             }
         }
-        let full = matches!(process.noise, Spread::Full(_));
+        let alone = matches!(process.noise, Spread::Diagonal(_));
         Group {
             rng,
             first,
@@ -211,7 +226,7 @@ impl Group {
             x,
             b: vec![0.0; d * chains],
             z: vec![0.0; d * chains],
-            spread: vec![0.0; if full { d * chains } else { 0 }],
+            spread: vec![0.0; if alone { 0 } else { d * chains }],
             hidden: Vec::new(),
             step: 0,
         }
@@ -241,15 +256,22 @@ impl Group {
                 product_sequential(b, Accum::Replace, x, weights.view().transpose());
             }
             Prepared::Mlp(network) => network.drift(&self.x, chains, &mut self.b, &mut self.hidden),
+            Prepared::Functions(functions) => {
+                functions.evaluate(&self.x, chains, &mut self.b, &mut self.spread);
+            }
         }
         self.z.iter_mut().for_each(|z| *z = StandardNormal.sample(&mut self.rng));
-        if let Spread::Full(noise) = &process.noise {
-            let spread = MatMut::from_column_major_slice_mut(&mut self.spread, chains, d);
-            let z = MatRef::from_column_major_slice(&self.z, chains, d);
-            product_sequential(spread, Accum::Replace, z, noise.view().transpose());
+        match &process.noise {
+            Spread::Diagonal(_) => {}
+            Spread::Full(noise) => {
+                let spread = MatMut::from_column_major_slice_mut(&mut self.spread, chains, d);
+                let z = MatRef::from_column_major_slice(&self.z, chains, d);
+                product_sequential(spread, Accum::Replace, z, noise.view().transpose());
+            }
+            Spread::ByState => self.spread.iter_mut().zip(&self.z).for_each(|(sigma, z)| *sigma *= z),
         }
         let (x, b) = (&mut self.x, &self.b);
-        let z = if let Spread::Full(_) = process.noise { &self.spread } else { &self.z };
+        let z = if let Spread::Diagonal(_) = process.noise { &self.z } else { &self.spread };
         dispatch(
             #[inline(always)]
             || {
@@ -259,7 +281,7 @@ impl Group {
                 for (j, ((x, b), z)) in columns.enumerate() {
                     let scale = match &process.noise {
                         Spread::Diagonal(scale) => scale[j],
-                        Spread::Full(_) => 1.0,
+                        Spread::Full(_) | Spread::ByState => 1.0,
                     };
                     let (bias, dt) = (process.biases[j], process.dt);
                     for ((x, b), z) in x.iter_mut().zip(b).zip(z) {

@@ -1,6 +1,6 @@
 //! What an intervention does to a diffusion.
 
-use crate::model::{Model, Noise, Parameters};
+use crate::model::{Drift, Model, Noise, Parameters};
 use crate::{Error, Matrix, Result};
 
 /// An intervention e: b_e = b + shift, σ_e = diag(exp(log_scale)) σ, in the model's units.
@@ -76,10 +76,15 @@ impl Intervention {
                     self.log_scale[i].exp() * noise[(i, j)]
                 }),
             },
+            Noise::Basis { amounts } => Noise::Basis {
+                amounts: Matrix::from_fn(amounts.rows(), amounts.cols(), |j, k| {
+                    (2.0 * self.log_scale[j]).exp() * amounts[(j, k)]
+                }),
+            },
         }
     }
 
-    /// a = σ_e σ_eᵀ, d × d.
+    /// a = σ_e σ_eᵀ, d × d; in the middle of the data if it depends on the state.
     pub fn diffusion(&self, parameters: &Parameters<f64>) -> Matrix<f64> {
         let d = parameters.dim();
         match self.noise(parameters) {
@@ -90,6 +95,14 @@ impl Intervention {
                 let mut a = Matrix::full(d, d, 0.0);
                 crate::engine::cpu::matmul::product(a.view_mut(), noise.view(), noise.view().transpose());
                 a
+            }
+            Noise::Basis { amounts } => {
+                let Drift::Basis { basis, .. } = &parameters.drift else {
+                    return Matrix::full(d, d, f64::NAN);
+                };
+                let at = |j: usize, k: usize| amounts[(j, k)] * basis.diffusion_at(k, j, &basis.centre);
+                let of = |j: usize| (0..amounts.cols()).map(|k| at(j, k)).sum();
+                Matrix::from_fn(d, d, |i, j| if i == j { of(i) } else { 0.0 })
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Samples of a model's stationary law: exact for the linear model, by simulation for every model.
 
 mod euler;
+mod functions;
 mod gaussian;
 mod intervention;
 mod lyapunov;
@@ -59,7 +60,7 @@ impl SampleSettings {
         match self.method {
             Method::Auto if linear && !self.nonnegative => Ok(Method::Exact),
             Method::Exact if !linear => Err(Error::invalid(
-                "the method is exact and the drift an MLP, expected a linear drift or the method euler",
+                "the method is exact and the drift not linear, expected a linear drift or the method euler",
             )),
             Method::Exact if self.nonnegative => Err(Error::invalid(
                 "the method is exact but samples shall be nonnegative, which only the method euler can do",

@@ -23,8 +23,8 @@ pub struct Draw<'a> {
     pub seed: u64,
 }
 
-/// Draws from stationary laws. Exact draws are always made on the CPU, in f64; simulations on a GPU are in f32, with
-/// random numbers of their own.
+/// Draws from stationary laws. Exact draws, and simulations of drifts that are made of given functions, are always made on
+/// the CPU, in f64; other simulations on a GPU are in f32, with random numbers of their own.
 #[derive(Default)]
 pub struct Sampler {
     gpu: Option<GpuEngine>,
@@ -41,10 +41,12 @@ impl Sampler {
         Sampler { gpu }
     }
 
-    /// The name of the device that a method's draws are made on.
-    pub fn device(&self, method: Method) -> String {
+    /// The name of the device that a method's draws from a model are made on.
+    pub fn device(&self, model: &Model, method: Method) -> String {
         match &self.gpu {
-            Some(gpu) if method != Method::Exact => Engine::<f32>::device(gpu),
+            Some(gpu) if method != Method::Exact && !model.parameters.is_basis() => {
+                Engine::<f32>::device(gpu)
+            }
             _ => Engine::<f64>::device(&CpuEngine),
         }
     }
@@ -94,8 +96,10 @@ impl Sampler {
                     Gaussian::stationary(weights, &biases, &a)?.draw(draw.samples, &mut rng)
                 })
                 .collect(),
-            (_, Some(gpu)) => self.on_gpu(gpu, parameters, draws, settings, floor, done)?,
-            (_, None) => draws
+            (_, Some(gpu)) if !parameters.is_basis() => {
+                self.on_gpu(gpu, parameters, draws, settings, floor, done)?
+            }
+            _ => draws
                 .par_iter()
                 .map(|draw| {
                     let process =

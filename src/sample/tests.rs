@@ -403,7 +403,7 @@ fn methods_that_do_not_suit_the_model_are_refused() {
     assert_eq!(method(&line, Method::Auto, false).unwrap(), Method::Exact);
     assert_eq!(method(&line, Method::Auto, true).unwrap(), Method::Euler);
     assert_eq!(method(&network, Method::Auto, false).unwrap(), Method::Euler);
-    assert!(method(&network, Method::Exact, false).unwrap_err().to_string().contains("an MLP"));
+    assert!(method(&network, Method::Exact, false).unwrap_err().to_string().contains("not linear"));
     assert!(method(&line, Method::Exact, true).unwrap_err().to_string().contains("nonnegative"));
     let euler = EulerSettings::default();
     for (euler, piece) in [

@@ -11,6 +11,7 @@
 //! ε = −(smallest eigenvalue) times |θ|²; the paper bounds it for the `linear` estimate, with the norm where its proof, by
 //! Weyl's inequality, has the square.
 
+use super::Design;
 use super::statistics::Statistics;
 use crate::data::Dataset;
 use crate::dense::symmetric_eigenvalues;
@@ -41,7 +42,7 @@ pub struct Spectrum {
 /// Proposition 11 for the `linear` estimate.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Bound {
-    /// The largest |x_i|, or 1: what bounds the features on this sample.
+    /// The largest feature, or 1: what bounds them on this sample.
     pub features: f64,
     /// The largest kernel value or derivative between samples.
     pub kernel: f64,
@@ -52,7 +53,7 @@ pub struct Bound {
 }
 
 /// The spectra of the three estimates on the first `rows` samples of an environment.
-pub fn spectra(samples: &Matrix<f64>, rows: usize, kernel: Kernel) -> Result<Vec<Spectrum>> {
+pub fn spectra(samples: &Matrix<f64>, rows: usize, design: &Design, kernel: Kernel) -> Result<Vec<Spectrum>> {
     let d = samples.cols();
     let part = Matrix::from_rows(rows, d, samples.rows_slice(0..rows).to_vec());
     let all = Dataset::from_environments(vec![part.clone()])?;
@@ -60,8 +61,8 @@ pub fn spectra(samples: &Matrix<f64>, rows: usize, kernel: Kernel) -> Result<Vec
         .iter()
         .map(|&estimator| {
             let statistics = match estimator {
-                Estimator::Linear => with_profile!(kernel, f64, |profile| neighbours(profile, &part)),
-                estimator => Statistics::of(&all, kernel, estimator)?.remove(0),
+                Estimator::Linear => with_profile!(kernel, f64, |profile| neighbours(profile, &part, design)),
+                estimator => Statistics::of(&all, design, kernel, estimator)?.remove(0),
             };
             let (smallest, largest) = extremes(&statistics)?;
             Ok(Spectrum {
@@ -77,15 +78,12 @@ pub fn spectra(samples: &Matrix<f64>, rows: usize, kernel: Kernel) -> Result<Vec
 
 /// The smallest and the largest eigenvalue over all blocks.
 fn extremes(statistics: &Statistics) -> Result<(f64, f64)> {
-    let d = statistics.noise.len();
+    let d = statistics.noise.rows();
+    let size = statistics.drift.rows() + statistics.cross.cols() / d;
     let ends: Vec<(f64, f64)> = (0..d)
         .into_par_iter()
         .map(|j| {
-            let block = Matrix::from_fn(d + 2, d + 2, |a, b| match (a.min(b), a.max(b)) {
-                (low, high) if high <= d => statistics.drift[(low, high)],
-                (low, _) if low <= d => statistics.cross[(low, j)],
-                _ => statistics.noise[j],
-            });
+            let block = Matrix::from_fn(size, size, |a, b| statistics.entry(j, a, b));
             let values = symmetric_eigenvalues(block.view())?;
             Ok((values[0], values[values.len() - 1]))
         })
@@ -126,41 +124,62 @@ fn pair<P: Profile<f64>>(profile: P, x: &[f64], y: &[f64]) -> Pair {
 }
 
 /// The statistics over neighbouring rows.
-fn neighbours<P: Profile<f64>>(profile: P, x: &Matrix<f64>) -> Statistics {
-    let d = x.cols();
+fn neighbours<P: Profile<f64>>(profile: P, x: &Matrix<f64>, design: &Design) -> Statistics {
     let count = x.rows() / 2;
-    let mut sum = Statistics {
-        drift: Matrix::full(d + 1, d + 1, 0.0),
-        cross: Matrix::full(d + 1, d, 0.0),
-        noise: vec![0.0; d],
-    };
-    let z = |i: usize, a: usize| if a < d { x[(i, a)] } else { 1.0 };
-    for n in 0..count {
-        let (i, j) = (2 * n, 2 * n + 1);
+    sum_of_pairs(profile, x, design, (0..count).map(|n| (2 * n, 2 * n + 1)), count)
+}
+
+/// The mean over some pairs of rows, both orders of each, one pair at a time.
+pub(super) fn sum_of_pairs<P: Profile<f64>>(
+    profile: P,
+    x: &Matrix<f64>,
+    design: &Design,
+    pairs: impl Iterator<Item = (usize, usize)>,
+    count: usize,
+) -> Statistics {
+    let (d, m, last) = (x.cols(), design.amounts(), design.features(x.cols()) - 1);
+    let mut sum = Statistics::zeros(last + 1, d, m);
+    let functions = design.functions(x);
+    let functions = functions.as_ref().unwrap_or(x);
+    let graded = design.diffusion(x);
+    let z = |i: usize, a: usize| if a < last { functions[(i, a)] } else { 1.0 };
+    let g = |i: usize, at: usize| graded.as_ref().map_or(1.0, |g| g[(i, at)]);
+    for (i, j) in pairs {
         let Pair { value, by_x, by_y, mixed } = pair(profile, x.row(i), x.row(j));
         // Both orders of a pair, so that the form is symmetric.
         let half = 0.5 / count as f64;
-        for a in 0..=d {
-            for b in 0..=d {
+        for a in 0..=last {
+            for b in 0..=last {
                 sum.drift[(a, b)] += half * value * (z(i, a) * z(j, b) + z(j, a) * z(i, b));
             }
-            for b in 0..d {
-                sum.cross[(a, b)] += 0.5 * half * (z(i, a) * by_y[b] + z(j, a) * by_x[b]);
+            for b in 0..d * m {
+                let parts = z(i, a) * g(j, b) * by_y[b / m] + z(j, a) * g(i, b) * by_x[b / m];
+                sum.cross[(a, b)] += 0.5 * half * parts;
             }
         }
-        sum.noise.iter_mut().zip(&mixed).for_each(|(sum, mixed)| *sum += 0.5 * half * mixed);
+        for v in 0..d {
+            for (k, l) in (0..m).flat_map(|k| (0..m).map(move |l| (k, l))) {
+                let (a, b) = (v * m + k, v * m + l);
+                let both = g(i, a) * g(j, b) + g(j, a) * g(i, b);
+                sum.noise[(v, k * m + l)] += 0.25 * half * both * mixed[v];
+            }
+        }
     }
     sum
 }
 
 /// What Proposition 11 says of `rows` samples, with the constants that these samples have.
-pub fn bound(samples: &Matrix<f64>, rows: usize, kernel: Kernel, confidence: f64) -> Bound {
+pub fn bound(samples: &Matrix<f64>, rows: usize, design: &Design, kernel: Kernel, confidence: f64) -> Bound {
     let d = samples.cols();
-    let part = samples.rows_slice(0..rows);
-    let features = part.iter().fold(1.0f64, |m, v| m.max(v.abs()));
+    let part = Matrix::from_rows(rows, d, samples.rows_slice(0..rows).to_vec());
+    let functions = design.functions(&part).unwrap_or_else(|| part.clone());
+    let graded = design.diffusion(&part);
+    let largest = |matrix: &Matrix<f64>| matrix.as_slice().iter().fold(1.0f64, |m, v| m.max(v.abs()));
+    // The noise's functions are squares of what the proposition speaks of.
+    let features = largest(&functions).max(graded.as_ref().map_or(1.0, |g| largest(g).sqrt()));
     let kernel = with_profile!(kernel, f64, |profile| kernel_bound(profile, samples, rows));
-    // d·l + m parameters, with l = d + 1 features and m = d noises.
-    let parameters = (d * (d + 2)) as f64;
+    // d·l + m parameters, with l features and m noises.
+    let parameters = (d * (design.features(d) + design.amounts())) as f64;
     let entry = (d * d) as f64 * features * features * kernel;
     let (l1, l2) = (parameters.powi(2) * entry, parameters.powi(3) * entry * entry);
     // 2 p exp(−½ n ε² / (L₂ + ⅔ L₁ ε)) = 1 − confidence, solved for ε.
@@ -207,7 +226,7 @@ mod tests {
         for &kind in KernelKind::ALL {
             let kernel = kind.with_bandwidth(1.3).unwrap();
             let Statistics { drift, cross, noise } =
-                with_profile!(kernel, f64, |profile| neighbours(profile, &x));
+                with_profile!(kernel, f64, |profile| neighbours(profile, &x, &Design::Linear));
             let mut found = 0.0;
             for j in 0..d {
                 let v: Vec<f64> = weights.row(j).iter().copied().chain([biases[j]]).collect();
@@ -216,7 +235,7 @@ mod tests {
                     found += 2.0 * alpha * v[a] * cross[(a, j)];
                     found += v[a] * (0..=d).map(|b| drift[(a, b)] * v[b]).sum::<f64>();
                 }
-                found += alpha * alpha * noise[j];
+                found += alpha * alpha * noise[(j, 0)];
             }
             let parameters = Parameters {
                 drift: Drift::Linear { weights: weights.clone() },
@@ -237,13 +256,13 @@ mod tests {
         let x = samples(60, 4);
         for &kind in KernelKind::ALL {
             let kernel = kind.with_bandwidth(2.0).unwrap();
-            let found = spectra(&x, 60, kernel).unwrap();
+            let found = spectra(&x, 60, &Design::Linear, kernel).unwrap();
             let of = |name: &str| found.iter().find(|s| s.estimator == name).unwrap();
             assert!(of("v").smallest > -1e-12 * of("v").largest, "{:?}", of("v"));
             // Few pairs: the unbiased estimates are not.
             assert!(of("linear").epsilon > 0.0 && of("linear").epsilon > of("u").epsilon, "{found:?}");
             assert_eq!(of("linear").epsilon, -of("linear").smallest);
-            let bound = bound(&x, 60, kernel, 0.95);
+            let bound = bound(&x, 60, &Design::Linear, kernel, 0.95);
             assert!(bound.epsilon > of("linear").epsilon, "{bound:?} {found:?}");
         }
     }
@@ -252,7 +271,8 @@ mod tests {
     fn the_bound_falls_with_the_root_of_n() {
         let x = samples(4000, 2);
         let kernel = Kernel::Rbf { bandwidth: 1.0 };
-        let (few, many) = (bound(&x, 1000, kernel, 0.9), bound(&x, 4000, kernel, 0.9));
+        let (few, many) =
+            (bound(&x, 1000, &Design::Linear, kernel, 0.9), bound(&x, 4000, &Design::Linear, kernel, 0.9));
         assert!(few.epsilon / many.epsilon > 1.8 && few.epsilon / many.epsilon < 4.2);
     }
 }

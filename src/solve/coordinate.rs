@@ -1,139 +1,235 @@
-//! The convex problem of one coordinate, reduced to its effects.
+//! The convex problem of one coordinate, reduced to what is penalised.
 //!
-//! Coordinate j of the loss involves row j of the weights, bias j, noise α_j, and the shifts (and noises, where they
-//! are learnt) of the environments that target j: a quadratic ½ tᵀHt + gᵀt + c in t = (w, n), where n is everything but the
-//! effects. n is not penalised, so it is eliminated: with n = −H_nn⁻¹ (g_n + H_nw w) the problem left is
-//! ½ wᵀQw − cᵀw plus the penalty. A noise that would come out below [`LEAST_NOISE`] is held there instead.
+//! Coordinate j of the loss involves the coefficients of its drift and its noise, and the shifts (and noises, where they
+//! are learnt) of the environments that target j: a quadratic ½ tᵀHt + gᵀt + c in t = (w, n), where w is penalised and n
+//! everything else. n is eliminated: with n = −H_nn⁻¹ (g_n + H_nw w) the problem left is ½ wᵀQw − cᵀw plus the penalty.
+//! A noise that would come out below its least value is held there instead.
 
+use super::design::Design;
 use super::statistics::Statistics;
 use crate::dense::{Cholesky, symmetric_eigenvalues};
 use crate::{Error, Matrix, Result};
 use faer::Mat;
 
-/// α is held at or above this: 0 has no logarithm, and no stationary law of full dimension.
+/// A noise that stands alone is held at or above this: 0 has no logarithm, and no stationary law of full dimension.
 pub(super) const LEAST_NOISE: f64 = 1e-8;
 /// A form whose smallest eigenvalue is below minus this times the largest is not convex.
 const INDEFINITE: f64 = 1e-12;
+/// What the unpenalised functions of a basis are charged, relative to what they are charged already: functions that are
+/// nearly alike on the data stay determined.
+const RIDGE: f64 = 1e-11;
 
-/// What coordinate j has beside its effects.
+/// What coordinate j is made of.
 #[derive(Clone, Debug)]
 pub(super) struct Own {
     pub j: usize,
+    /// Functions of the drift whose coefficients are penalised, in order.
+    pub penalised: Vec<usize>,
+    /// Functions of the drift whose coefficients are not; the constant is among them.
+    free: Vec<usize>,
+    /// Functions of the noise whose amounts are sought.
+    free_amounts: Vec<usize>,
+    /// What fixes the speed: a coefficient of this value.
+    fixed: (usize, f64),
+    /// Coefficients are w times this.
+    unit: f64,
+    ridge: f64,
+    /// The least value of an amount.
+    least: f64,
     /// Environments that shift it.
     pub shifted: Vec<usize>,
     /// Environments that have a noise of their own.
     pub scaled: Vec<usize>,
 }
 
+impl Own {
+    pub(super) fn new(design: &Design, d: usize, j: usize, shifted: Vec<usize>, scaled: Vec<usize>) -> Self {
+        let last = design.features(d) - 1;
+        match design {
+            // w_jj = −1.
+            Design::Linear => Own {
+                j,
+                penalised: (0..d).filter(|&i| i != j).collect(),
+                free: vec![last],
+                free_amounts: vec![0],
+                fixed: (j, -1.0),
+                unit: 1.0,
+                ridge: 0.0,
+                least: LEAST_NOISE,
+                shifted,
+                scaled,
+            },
+            // The amount of the first noise.
+            Design::Basis(basis) => Own {
+                j,
+                penalised: (0..last).filter(|&p| !basis.is_own(p, j)).collect(),
+                free: (0..last).filter(|&p| basis.is_own(p, j)).chain([last]).collect(),
+                free_amounts: (1..basis.amounts()).collect(),
+                fixed: (last + 1, basis.fixed_amounts[j]),
+                unit: basis.spread[j],
+                ridge: RIDGE,
+                least: 0.0,
+                shifted,
+                scaled,
+            },
+        }
+    }
+
+    /// Everything that is sought: w first, then n.
+    fn unknowns(&self, last: usize) -> Vec<Unknown> {
+        let first_amount = last + 1;
+        let shared = if self.scaled.is_empty() { Where::Everywhere } else { Where::Elsewhere };
+        let plain = |at: usize, place: Where| Unknown { at, place, factor: 1.0, least: None };
+        let mut all: Vec<Unknown> = self
+            .penalised
+            .iter()
+            .map(|&at| Unknown { factor: self.unit, ..plain(at, Where::Everywhere) })
+            .collect();
+        all.extend(self.free.iter().map(|&at| plain(at, Where::Everywhere)));
+        all.extend(
+            self.free_amounts
+                .iter()
+                .map(|k| Unknown { least: Some(self.least), ..plain(first_amount + k, shared) }),
+        );
+        all.extend(self.shifted.iter().map(|&e| plain(last, Where::Only(e))));
+        all.extend(
+            self.scaled
+                .iter()
+                .map(|&e| Unknown { least: Some(LEAST_NOISE), ..plain(first_amount, Where::Only(e)) }),
+        );
+        all
+    }
+}
+
+/// In which environments a coefficient acts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Where {
+    Everywhere,
+    /// Where the noise is not the environment's own.
+    Elsewhere,
+    Only(usize),
+}
+
+/// One entry of t.
+struct Unknown {
+    /// Which coefficient it adds to.
+    at: usize,
+    place: Where,
+    /// By which factor.
+    factor: f64,
+    least: Option<f64>,
+}
+
+/// Sums of entries of an environment's form over environments.
+struct Forms<'a> {
+    own: &'a Own,
+    all: &'a [Statistics],
+    sum: &'a Statistics,
+}
+
+impl Forms<'_> {
+    /// Over the environments where both coefficients act.
+    fn entry(&self, (a, place_a): (usize, Where), (b, place_b): (usize, Where)) -> f64 {
+        let j = self.own.j;
+        let of = |e: usize| self.all[e].entry(j, a, b);
+        match (place_a, place_b) {
+            (Where::Everywhere, Where::Everywhere) => self.sum.entry(j, a, b),
+            (Where::Only(e), Where::Only(f)) => {
+                if e == f {
+                    of(e)
+                } else {
+                    0.0
+                }
+            }
+            (Where::Only(e), Where::Elsewhere) | (Where::Elsewhere, Where::Only(e)) => {
+                if self.own.scaled.contains(&e) { 0.0 } else { of(e) }
+            }
+            (Where::Only(e), Where::Everywhere) | (Where::Everywhere, Where::Only(e)) => of(e),
+            _ => self.sum.entry(j, a, b) - self.own.scaled.iter().map(|&e| of(e)).sum::<f64>(),
+        }
+    }
+}
+
 /// Everything about coordinate j: H, g and c.
 pub(super) struct Coordinate {
-    own: Own,
-    d: usize,
-    /// Of (w, n); effects are numbered by variable with j left out.
+    pub own: Own,
+    /// Of (w, n).
     h: Matrix<f64>,
     g: Vec<f64>,
     constant: f64,
+    /// The least values of n.
+    least: Vec<Option<f64>>,
+    /// Functions of the drift and of the noise.
+    features: usize,
+    amounts: usize,
 }
 
-/// The problem of the effects alone: ½ wᵀQw − cᵀw, but for a constant.
+/// The problem of w alone: ½ wᵀQw − cᵀw, but for a constant.
 pub(super) struct Reduced {
     pub q: Matrix<f64>,
     pub c: Vec<f64>,
     /// H_nn⁻¹ (g_n, H_nw), to find n again; rows of free nuisances only.
     back: Matrix<f64>,
-    /// Which entries of n are free; the others are [`LEAST_NOISE`].
+    /// Which entries of n are free; the others are at their least value.
     free: Vec<usize>,
 }
 
 /// What a coordinate was found to be.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Found {
-    /// With 0 in place of j's own.
-    pub effects: Vec<f64>,
-    pub bias: f64,
-    pub noise: f64,
+    /// Of the drift's functions, with the one that is fixed.
+    pub coefficients: Vec<f64>,
+    /// Of the noise's.
+    pub amounts: Vec<f64>,
     /// Of the environments in `Own::shifted`.
     pub shifts: Vec<f64>,
     /// Of the environments in `Own::scaled`.
     pub noises: Vec<f64>,
+    /// What is penalised.
+    pub w: Vec<f64>,
     /// Without the penalty.
     pub loss: f64,
-    /// By how much effects, or what is not penalised relative to g, miss their optimality conditions.
+    /// By how much w, or what is not penalised relative to g, miss their optimality conditions.
     pub violation: f64,
 }
 
 impl Coordinate {
     /// Assembles the mean over `environments` of the loss of coordinate `own.j`; `sum` is the sum of their statistics.
-    pub(super) fn new(own: Own, all: &[Statistics], environments: &[usize], sum: &Statistics) -> Self {
-        let d = sum.noise.len();
-        let (j, effects) = (own.j, d - 1);
-        let (bias, noise) = (effects, effects + 1);
-        let (first_shift, first_scale) = (effects + 2, effects + 2 + own.shifted.len());
-        let size = first_scale + own.scaled.len();
+    pub(super) fn new(own: Own, all: &[Statistics], environments: usize, sum: &Statistics) -> Self {
+        let features = sum.drift.rows();
+        let amounts = sum.cross.cols() / sum.noise.rows();
+        let unknowns = own.unknowns(features - 1);
+        let forms = Forms { own: &own, all, sum };
+        let factor = 2.0 / environments as f64;
+        let (at, value) = own.fixed;
+        // An amount that is fixed acts where the noise is not the environment's own.
+        let elsewhere = at >= features && !own.scaled.is_empty();
+        let fixed = (at, if elsewhere { Where::Elsewhere } else { Where::Everywhere });
+        let size = unknowns.len();
         let mut h = Matrix::full(size, size, 0.0);
         let mut g = vec![0.0; size];
-        // z-index of each effect and of the bias.
-        let index = |a: usize| if a == bias { d } else { a + usize::from(a >= j) };
-        let factor = 2.0 / environments.len() as f64;
-        for a in 0..=bias {
-            for b in 0..=bias {
-                h[(a, b)] = sum.drift[(index(a), index(b))];
+        for (a, u) in unknowns.iter().enumerate() {
+            for (b, v) in unknowns[..=a].iter().enumerate() {
+                let entry = factor * u.factor * v.factor * forms.entry((u.at, u.place), (v.at, v.place));
+                h[(a, b)] = entry;
+                h[(b, a)] = entry;
             }
-            g[a] = -sum.drift[(index(a), j)];
+            g[a] = factor * u.factor * value * forms.entry((u.at, u.place), fixed);
         }
-        let mut both = |a: usize, b: usize, value: f64| {
-            h[(a, b)] += value;
-            if a != b {
-                h[(b, a)] += value;
-            }
-        };
-        for a in 0..=bias {
-            both(a, noise, sum.cross[(index(a), j)]);
+        for a in own.penalised.len()..own.penalised.len() + own.free.len() {
+            h[(a, a)] *= 1.0 + own.ridge;
         }
-        both(noise, noise, sum.noise[j]);
-        g[noise] = -sum.cross[(j, j)];
-        for (k, &e) in own.shifted.iter().enumerate() {
-            let (at, part) = (first_shift + k, &all[e]);
-            for a in 0..=bias {
-                both(a, at, part.drift[(index(a), d)]);
-            }
-            both(at, at, part.drift[(d, d)]);
-            both(at, noise, part.cross[(d, j)]);
-            g[at] = -part.drift[(d, j)];
-        }
-        // An environment with a noise of its own: what it gave to the shared noise is the own one's.
-        for (k, &e) in own.scaled.iter().enumerate() {
-            let (at, part) = (first_scale + k, &all[e]);
-            for a in 0..=bias {
-                both(a, at, part.cross[(index(a), j)]);
-                both(a, noise, -part.cross[(index(a), j)]);
-            }
-            if let Some(shift) = own.shifted.iter().position(|&other| other == e) {
-                both(first_shift + shift, at, part.cross[(d, j)]);
-                both(first_shift + shift, noise, -part.cross[(d, j)]);
-            }
-            both(at, at, part.noise[j]);
-            both(noise, noise, -part.noise[j]);
-            g[at] = -part.cross[(j, j)];
-            g[noise] += part.cross[(j, j)];
-        }
-        h.as_mut_slice().iter_mut().chain(&mut g).for_each(|entry| *entry *= factor);
-        let constant = 0.5 * factor * sum.drift[(j, j)];
-        Coordinate { own, d, h, g, constant }
+        let constant = 0.5 * factor * value * value * forms.entry(fixed, fixed);
+        let least = unknowns[own.penalised.len()..].iter().map(|unknown| unknown.least).collect();
+        Coordinate { h, g, constant, least, features, amounts, own }
     }
 
     fn effects(&self) -> usize {
-        self.d - 1
-    }
-
-    /// Entries of n that are noises.
-    fn noises(&self) -> impl Iterator<Item = usize> {
-        let first_scale = 2 + self.own.shifted.len();
-        std::iter::once(1).chain(first_scale..first_scale + self.own.scaled.len())
+        self.own.penalised.len()
     }
 
     fn nuisances(&self) -> usize {
-        self.g.len() - self.effects()
+        self.least.len()
     }
 
     /// The smallest eigenvalue of H divided by the largest.
@@ -156,7 +252,8 @@ impl Coordinate {
         let at = |n: usize| w + n;
         let block = Mat::from_fn(k, k, |a, b| self.h[(at(free[a]), at(free[b]))]);
         // What held noises add to g.
-        let moved = |row: usize| held.iter().map(|&n| self.h[(row, at(n))] * LEAST_NOISE).sum::<f64>();
+        let least = |n: usize| self.least[n].unwrap_or(0.0);
+        let moved = |row: usize| held.iter().map(|&n| self.h[(row, at(n))] * least(n)).sum::<f64>();
         let mut back = Matrix::from_fn(k, 1 + w, |a, col| match col {
             0 => self.g[at(free[a])] + moved(at(free[a])),
             col => self.h[(at(free[a]), col - 1)],
@@ -164,7 +261,8 @@ impl Coordinate {
         let right = back.clone();
         let cholesky = Cholesky::of(block.as_ref()).ok_or_else(|| {
             Error::NonFinite(format!(
-                "variable {}'s bias, noise and shifts are not determined by the data: is it constant, or an environment tiny?",
+                "what variable {} does by itself (bias, noise, shifts) is not determined by the data: is it constant, or an \
+                 environment tiny?",
                 self.own.j
             ))
         })?;
@@ -186,7 +284,7 @@ impl Coordinate {
     /// All of t for these effects, where a noise that is held is its least value.
     fn complete(&self, reduced: &Reduced, w: &[f64]) -> Vec<f64> {
         let mut t = w.to_vec();
-        t.resize(self.g.len(), LEAST_NOISE);
+        t.extend(self.least.iter().map(|least| least.unwrap_or(0.0)));
         for (a, &n) in reduced.free.iter().enumerate() {
             let row = reduced.back.row(a);
             let sum: f64 = row[1..].iter().zip(w).map(|(h, w)| h * w).sum();
@@ -210,15 +308,18 @@ impl Coordinate {
         let t = self.complete(reduced, w);
         let (_, slope) = self.evaluate(&t);
         let scale = self.g.iter().fold(0.0f64, |m, g| m.max(g.abs()));
-        self.noises()
-            .filter(|&n| {
+        let bounded = |n: usize| self.least[n].map(|least| (n, least));
+        (0..self.nuisances())
+            .filter_map(bounded)
+            .filter(|(n, least)| {
                 let at = self.effects() + n;
-                match held.contains(&n) {
+                match held.contains(n) {
                     // At its least value it would like to be smaller still.
                     true => slope[at] >= -1e-12 * scale,
-                    false => t[at] < LEAST_NOISE,
+                    false => t[at] < *least,
                 }
             })
+            .map(|(n, _)| n)
             .collect()
     }
 
@@ -229,27 +330,25 @@ impl Coordinate {
         let (loss, slope) = self.evaluate(&t);
         let scale = self.g.iter().fold(f64::MIN_POSITIVE, |m, g| m.max(g.abs()));
         let worst = reduced.free.iter().fold(0.0f64, |m, &n| m.max(slope[w.len() + n].abs()));
-        let rest = &t[w.len()..];
-        let scales = 2 + self.own.shifted.len();
-        let j = self.own.j;
+        let n = &t[w.len()..];
+        let Own { penalised, free, free_amounts, fixed, unit, least, shifted, .. } = &self.own;
+        let (after_free, after_amounts) = (free.len(), free.len() + free_amounts.len());
+        let after_shifts = after_amounts + shifted.len();
+        let mut all = vec![0.0; self.features + self.amounts];
+        all[fixed.0] = fixed.1;
+        penalised.iter().zip(w).for_each(|(&at, w)| all[at] = unit * w);
+        free.iter().zip(n).for_each(|(&at, value)| all[at] = *value);
+        for (k, value) in free_amounts.iter().zip(&n[after_free..]) {
+            all[self.features + k] = value.max(*least);
+        }
         Found {
-            effects: (0..self.d).map(|i| if i == j { 0.0 } else { w[place(i, j)] }).collect(),
-            bias: rest[0],
-            noise: rest[1].max(LEAST_NOISE),
-            shifts: rest[2..scales].to_vec(),
-            noises: rest[scales..].iter().map(|noise| noise.max(LEAST_NOISE)).collect(),
+            amounts: all.split_off(self.features),
+            coefficients: all,
+            shifts: n[after_amounts..after_shifts].to_vec(),
+            noises: n[after_shifts..].iter().map(|noise| noise.max(LEAST_NOISE)).collect(),
+            w: w.to_vec(),
             loss,
             violation: violation.max(worst / scale),
         }
     }
-}
-
-/// The place of variable i among the effects on j.
-pub(super) fn place(i: usize, j: usize) -> usize {
-    i - usize::from(i > j)
-}
-
-/// The effects on j, out of a row that has j's own too.
-pub(super) fn without_own(row: &[f64], j: usize) -> Vec<f64> {
-    [&row[..j], &row[j + 1..]].concat()
 }

@@ -1,4 +1,5 @@
-//! The outgoing penalty ties the coordinates together: all effects of variable i are one group, a column of W.
+//! The outgoing penalty ties the coordinates together: all effects of variable i (of function i, where the drift is made of
+//! given functions) are one group, a column of W. A function that is a variable's own is not penalised in its row.
 //!
 //! ```text
 //! Σ_j (½ w_jᵀ Q_j w_j − c_jᵀ w_j) + l₁ Σ_ji |w_ji| + l₂ Σ_i ‖(w_ji)_{j≠i}‖₂
@@ -8,9 +9,9 @@
 //! parabolas and the column has a closed minimum but for one root. Going round the columns converges slowly where
 //! variables are alike, so every few rounds the last ones are extrapolated (Anderson), and kept if that is lower.
 
-use super::coordinate::{Reduced, place, without_own};
+use super::coordinate::Reduced;
 use crate::dense::Cholesky;
-use crate::{Error, Matrix, Result};
+use crate::{Error, Result};
 use faer::Mat;
 use rayon::prelude::*;
 
@@ -34,28 +35,32 @@ pub(super) struct Weights {
 
 /// What was found.
 pub(super) struct Grouped {
-    /// d × d, row j the effects on j, 0 on the diagonal.
-    pub effects: Matrix<f64>,
+    /// The rows of the penalised entries, one after the other.
+    pub w: Vec<f64>,
     /// By how much the conditions of a minimum are missed, relative to the largest slope at 0.
     pub violation: f64,
 }
 
-/// A state of the search: effects, and slopes c_j − Q_j w_j.
+/// A state of the search: entries, and slopes c_j − Q_j w_j.
 #[derive(Clone)]
 struct State {
-    w: Matrix<f64>,
-    rest: Matrix<f64>,
+    w: Vec<f64>,
+    rest: Vec<f64>,
 }
 
-/// Minimises from `start`.
-pub(super) fn solve(forms: &[Reduced], weights: Weights, start: &Matrix<f64>) -> Result<Grouped> {
-    let d = forms.len();
-    let problem = Problem { forms, weights, scale: scale(forms) };
-    let mut state = problem.state(start.clone());
-    let mut history: Vec<Matrix<f64>> = vec![state.w.clone()];
+/// Minimises from `start`. `members[j]` are the columns that row j has entries in.
+pub(super) fn solve(
+    forms: &[Reduced],
+    members: &[Vec<usize>],
+    weights: Weights,
+    start: &[f64],
+) -> Result<Grouped> {
+    let problem = Problem::new(forms, members, weights);
+    let mut state = problem.state(start.to_vec());
+    let mut history: Vec<Vec<f64>> = vec![state.w.clone()];
     let mut violation = f64::INFINITY;
     for round in 1..=ROUNDS {
-        (0..d).for_each(|i| problem.update(&mut state, i));
+        problem.columns.iter().for_each(|column| problem.update(&mut state, column));
         history.push(state.w.clone());
         if history.len() <= MEMORY {
             continue;
@@ -74,7 +79,7 @@ pub(super) fn solve(forms: &[Reduced], weights: Weights, start: &Matrix<f64>) ->
         let stuck = now > 0.9 * violation && now < BEARABLE;
         violation = now;
         if now < ENOUGH || stuck {
-            return Ok(Grouped { effects: state.w, violation });
+            return Ok(Grouped { w: state.w, violation });
         }
         if round + MEMORY > ROUNDS {
             break;
@@ -86,104 +91,117 @@ pub(super) fn solve(forms: &[Reduced], weights: Weights, start: &Matrix<f64>) ->
     )))
 }
 
-/// The largest slope at 0.
-fn scale(forms: &[Reduced]) -> f64 {
-    forms.iter().flat_map(|form| &form.c).fold(f64::MIN_POSITIVE, |m, c| m.max(c.abs()))
+/// An entry of a column: its row and its place in it.
+#[derive(Clone, Copy)]
+struct Entry {
+    j: usize,
+    place: usize,
 }
 
 struct Problem<'a> {
     forms: &'a [Reduced],
     weights: Weights,
+    /// The largest slope at 0.
     scale: f64,
+    /// Where rows begin in a state.
+    offsets: Vec<usize>,
+    /// The entries of each column.
+    columns: Vec<Vec<Entry>>,
 }
 
 fn soft(value: f64, by: f64) -> f64 {
     value.signum() * (value.abs() - by).max(0.0)
 }
 
-impl Problem<'_> {
-    fn state(&self, w: Matrix<f64>) -> State {
-        let d = self.forms.len();
-        let rows: Vec<Vec<f64>> = (0..d)
+impl<'a> Problem<'a> {
+    fn new(forms: &'a [Reduced], members: &[Vec<usize>], weights: Weights) -> Self {
+        let scale = forms.iter().flat_map(|form| &form.c).fold(f64::MIN_POSITIVE, |m, c| m.max(c.abs()));
+        let mut offsets = vec![0];
+        let count = members.iter().flatten().max().map_or(0, |last| last + 1);
+        let mut columns: Vec<Vec<Entry>> = vec![Vec::new(); count];
+        for (j, row) in members.iter().enumerate() {
+            offsets.push(offsets[j] + row.len());
+            row.iter().enumerate().for_each(|(place, &column)| columns[column].push(Entry { j, place }));
+        }
+        Problem { forms, weights, scale, offsets, columns }
+    }
+
+    fn row(&self, j: usize) -> std::ops::Range<usize> {
+        self.offsets[j]..self.offsets[j + 1]
+    }
+
+    fn at(&self, entry: Entry) -> usize {
+        self.offsets[entry.j] + entry.place
+    }
+
+    fn state(&self, w: Vec<f64>) -> State {
+        let rows: Vec<Vec<f64>> = (0..self.forms.len())
             .into_par_iter()
             .with_min_len(16)
             .map(|j| {
-                let form = &self.forms[j];
-                let compact = without_own(w.row(j), j);
-                (0..d)
-                    .map(|i| match i == j {
-                        true => 0.0,
-                        false => {
-                            let row = form.q.row(place(i, j));
-                            form.c[place(i, j)] - row.iter().zip(&compact).map(|(q, w)| q * w).sum::<f64>()
-                        }
-                    })
-                    .collect()
+                let (form, w) = (&self.forms[j], &w[self.row(j)]);
+                let slope =
+                    |(c, a): (&f64, usize)| c - form.q.row(a).iter().zip(w).map(|(q, w)| q * w).sum::<f64>();
+                form.c.iter().zip(0..).map(slope).collect()
             })
             .collect();
-        State { rest: Matrix::from_rows(d, d, rows.concat()), w }
+        State { rest: rows.concat(), w }
     }
 
-    /// Minimises over column i.
-    fn update(&self, state: &mut State, i: usize) {
-        let d = self.forms.len();
-        let rows = || (0..d).filter(|&j| j != i);
-        let steep = |j: usize| self.forms[j].q[(place(i, j), place(i, j))];
-        let pull: Vec<(usize, f64, f64)> = rows()
-            .map(|j| {
-                let q = steep(j);
-                (j, q, soft(state.rest[(j, i)] + q * state.w[(j, i)], self.weights.single))
+    /// Minimises over a column.
+    fn update(&self, state: &mut State, column: &[Entry]) {
+        let pull: Vec<(Entry, f64, f64)> = column
+            .iter()
+            .map(|&entry| {
+                let (q, at) = (self.forms[entry.j].q[(entry.place, entry.place)], self.at(entry));
+                (entry, q, soft(state.rest[at] + q * state.w[at], self.weights.single))
             })
             .collect();
         let norm = pull.iter().map(|(_, _, s)| s * s).sum::<f64>().sqrt();
         let radius = if norm > self.weights.group { radius(&pull, norm, self.weights.group) } else { 0.0 };
-        for (j, q, s) in pull {
+        for (entry, q, s) in pull {
             let new = if radius > 0.0 { s * radius / (q * radius + self.weights.group) } else { 0.0 };
-            let change = new - state.w[(j, i)];
+            let change = new - state.w[self.at(entry)];
             if change != 0.0 {
-                state.w[(j, i)] = new;
-                let column = self.forms[j].q.row(place(i, j));
-                let rest = state.rest.row_mut(j);
-                let (before, after) = rest.split_at_mut(j);
-                before
-                    .iter_mut()
-                    .chain(&mut after[1..])
-                    .zip(column)
-                    .for_each(|(rest, q)| *rest -= change * q);
+                state.w[self.at(entry)] = new;
+                let column = self.forms[entry.j].q.row(entry.place);
+                let rest = &mut state.rest[self.row(entry.j)];
+                rest.iter_mut().zip(column).for_each(|(rest, q)| *rest -= change * q);
             }
         }
     }
 
     /// The objective.
     fn value(&self, state: &State) -> f64 {
-        let d = self.forms.len();
-        let mut sum = 0.0;
-        for j in 0..d {
-            for i in (0..d).filter(|&i| i != j) {
-                // ½ wᵀQw − cᵀw = −½ wᵀ(c + (c − Qw)).
-                let w = state.w[(j, i)];
-                sum -= 0.5 * w * (self.forms[j].c[place(i, j)] + state.rest[(j, i)]);
-                sum += self.weights.single * w.abs();
-            }
-        }
-        sum + self.weights.group * (0..d).map(|i| column_norm(&state.w, i)).sum::<f64>()
+        let slopes = self.forms.iter().flat_map(|form| &form.c);
+        let rows: f64 = state
+            .w
+            .iter()
+            .zip(&state.rest)
+            .zip(slopes)
+            // ½ wᵀQw − cᵀw = −½ wᵀ(c + (c − Qw)).
+            .map(|((w, rest), c)| -0.5 * w * (c + rest) + self.weights.single * w.abs())
+            .sum();
+        rows + self.weights.group * self.columns.iter().map(|column| self.norm(state, column)).sum::<f64>()
+    }
+
+    fn norm(&self, state: &State, column: &[Entry]) -> f64 {
+        column.iter().map(|&entry| state.w[self.at(entry)].powi(2)).sum::<f64>().sqrt()
     }
 
     fn violation(&self, state: &State) -> f64 {
-        let d = self.forms.len();
         let Weights { single, group } = self.weights;
         let mut worst = 0.0f64;
-        for i in 0..d {
-            let norm = column_norm(&state.w, i);
-            let rows = || (0..d).filter(|&j| j != i);
+        for column in &self.columns {
+            let norm = self.norm(state, column);
             if norm == 0.0 {
-                let size = rows().map(|j| soft(state.rest[(j, i)], single).powi(2)).sum::<f64>().sqrt();
-                worst = worst.max(size - group);
+                let size = |&entry: &Entry| soft(state.rest[self.at(entry)], single).powi(2);
+                worst = worst.max(column.iter().map(size).sum::<f64>().sqrt() - group);
                 continue;
             }
-            for j in rows() {
-                let w = state.w[(j, i)];
-                let pull = state.rest[(j, i)] - group * w / norm;
+            for &entry in column {
+                let w = state.w[self.at(entry)];
+                let pull = state.rest[self.at(entry)] - group * w / norm;
                 let miss = if w == 0.0 {
                     (pull.abs() - single).max(0.0)
                 } else {
@@ -196,13 +214,9 @@ impl Problem<'_> {
     }
 }
 
-fn column_norm(w: &Matrix<f64>, i: usize) -> f64 {
-    (0..w.rows()).filter(|&j| j != i).map(|j| w[(j, i)] * w[(j, i)]).sum::<f64>().sqrt()
-}
-
 /// The norm ρ of the column's minimum: Σ s² / (q ρ + l₂)² = 1, by Newton's method on a falling convex function from its left
 /// end, which never overshoots.
-fn radius(pull: &[(usize, f64, f64)], norm: f64, group: f64) -> f64 {
+fn radius(pull: &[(Entry, f64, f64)], norm: f64, group: f64) -> f64 {
     let steepest = pull.iter().fold(0.0f64, |m, (_, q, _)| m.max(*q));
     let mut rho = (norm - group) / steepest;
     for _ in 0..100 {
@@ -222,10 +236,9 @@ fn radius(pull: &[(usize, f64, f64)], norm: f64, group: f64) -> f64 {
 }
 
 /// The combination of the last iterates whose steps nearly cancel.
-fn extrapolated(history: &[Matrix<f64>]) -> Option<Matrix<f64>> {
+fn extrapolated(history: &[Vec<f64>]) -> Option<Vec<f64>> {
     let k = history.len() - 1;
-    let step =
-        |a: usize| history[a + 1].as_slice().iter().zip(history[a].as_slice()).map(|(new, old)| new - old);
+    let step = |a: usize| history[a + 1].iter().zip(&history[a]).map(|(new, old)| new - old);
     let mut gram = Mat::from_fn(k, k, |a, b| step(a).zip(step(b)).map(|(a, b)| a * b).sum::<f64>());
     let trace: f64 = (0..k).map(|a| gram[(a, a)]).sum();
     (0..k).for_each(|a| gram[(a, a)] += 1e-12 * trace);
@@ -235,11 +248,11 @@ fn extrapolated(history: &[Matrix<f64>]) -> Option<Matrix<f64>> {
     if !(total.is_finite() && total > 0.0) {
         return None;
     }
-    let mut sum = Matrix::full(history[0].rows(), history[0].cols(), 0.0);
+    let mut sum = vec![0.0; history[0].len()];
     for a in 0..k {
         let share = ones[(a, 0)] / total;
-        sum.as_mut_slice().iter_mut().zip(history[a + 1].as_slice()).for_each(|(sum, w)| *sum += share * w);
+        sum.iter_mut().zip(&history[a + 1]).for_each(|(sum, w)| *sum += share * w);
     }
     // What is 0 stays 0: a sum of zeros is one, of other numbers hardly ever.
-    sum.as_slice().iter().all(|w| w.is_finite()).then_some(sum)
+    sum.iter().all(|w| w.is_finite()).then_some(sum)
 }

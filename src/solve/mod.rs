@@ -1,5 +1,6 @@
-//! The exact fit: SKDS of a linear model is convex (the paper's Corollary 9), and with diagonal noise and all pairs it falls
-//! into one small quadratic per variable whose coefficients come from one pass over the data.
+//! The exact fit: SKDS of a model that is linear in its parameters is convex (the paper's Corollary 9 and Example 10), and with
+//! diagonal noise and all pairs it falls into one small quadratic per variable whose coefficients come from one pass over
+//! the data.
 //!
 //! ```text
 //! Dataset ──Statistics::of──▶ C, D, E per environment ──Coordinate──▶ Q, c per variable ──lasso or groups──▶ Solution
@@ -10,6 +11,7 @@
 
 mod convexity;
 mod coordinate;
+mod design;
 mod groups;
 mod lasso;
 mod statistics;
@@ -17,6 +19,7 @@ mod statistics;
 mod tests;
 
 pub use convexity::{Bound, Spectrum, bound, spectra};
+pub use design::Design;
 pub use statistics::Statistics;
 
 use crate::data::Dataset;
@@ -25,9 +28,10 @@ use crate::kernel::Kernel;
 use crate::model::{Drift, Noise, Parameters, Penalty, PenaltyKind};
 use crate::objective::Estimator;
 use crate::{Error, Matrix, Result};
-use coordinate::{Coordinate, Found, Own, Reduced, without_own};
+use coordinate::{Coordinate, Found, Own, Reduced};
 use groups::Weights;
 use rayon::prelude::*;
+use std::collections::BTreeMap;
 
 /// Rounds of holding and releasing noises at their least value.
 const NOISE_ROUNDS: usize = 20;
@@ -62,26 +66,39 @@ pub struct Solution {
 pub struct Exact {
     statistics: Vec<Statistics>,
     targets: Matrix<bool>,
+    design: Design,
     spec: Spec,
     /// Whether the `u` form was not convex and the `v` form took its place.
     pub fell_back: bool,
 }
 
 impl Exact {
-    /// Passes over the data once, or twice if the `u` form is not convex on this sample: the `v` form, which always is,
-    /// then takes its place.
+    /// For the linear model, on the CPU.
     pub fn new(data: &Dataset, targets: &Matrix<bool>, spec: Spec) -> Result<Exact> {
-        Exact::on(None, data, targets, spec)
+        Exact::on(None, data, targets, &Design::Linear, spec)
     }
 
-    /// The same with the pass over pairs on a GPU, if there is one.
-    pub fn on(gpu: Option<&GpuEngine>, data: &Dataset, targets: &Matrix<bool>, spec: Spec) -> Result<Exact> {
+    /// Passes over the data once, or twice if the `u` form is not convex on this sample: the `v` form, which always is,
+    /// then takes its place. The pass over pairs is done by `gpu`, if there is one.
+    pub fn on(
+        gpu: Option<&GpuEngine>,
+        data: &Dataset,
+        targets: &Matrix<bool>,
+        design: &Design,
+        spec: Spec,
+    ) -> Result<Exact> {
+        if spec.learn_scale && design.amounts() > 1 {
+            return Err(Error::invalid(format!(
+                "noises of targets are to be learnt where noise has {} functions, expected one",
+                design.amounts()
+            )));
+        }
         let pass = |estimator: Estimator| match gpu {
-            Some(gpu) => Statistics::on_gpu(gpu, data, spec.kernel, estimator),
-            None => Statistics::of(data, spec.kernel, estimator),
+            Some(gpu) => Statistics::on_gpu(gpu, data, design, spec.kernel, estimator),
+            None => Statistics::of(data, design, spec.kernel, estimator),
         };
-        let statistics = pass(spec.estimator)?;
-        let mut exact = Exact { statistics, targets: targets.clone(), spec, fell_back: false };
+        let (statistics, targets, design) = (pass(spec.estimator)?, targets.clone(), design.clone());
+        let mut exact = Exact { statistics, targets, design, spec, fell_back: false };
         if spec.estimator == Estimator::U && !exact.is_convex()? {
             exact.statistics = pass(Estimator::V)?;
             exact.spec.estimator = Estimator::V;
@@ -90,9 +107,9 @@ impl Exact {
         Ok(exact)
     }
 
-    /// From statistics that are known already; they must be of the estimator `v`, or convex.
+    /// From statistics of the linear model that are known already; they must be of the estimator `v`, or convex.
     pub fn from_statistics(statistics: Vec<Statistics>, targets: &Matrix<bool>, spec: Spec) -> Exact {
-        Exact { statistics, targets: targets.clone(), spec, fell_back: false }
+        Exact { statistics, targets: targets.clone(), design: Design::Linear, spec, fell_back: false }
     }
 
     fn dim(&self) -> usize {
@@ -115,13 +132,16 @@ impl Exact {
 
     /// The problem of every variable over some environments.
     fn coordinates(&self, environments: &[usize]) -> Vec<Coordinate> {
-        let sum = Statistics::sum(environments.iter().map(|&e| &self.statistics[e]), self.dim());
+        let Some(sum) = Statistics::sum(environments.iter().map(|&e| &self.statistics[e])) else {
+            return Vec::new();
+        };
         (0..self.dim())
             .into_par_iter()
             .map(|j| {
                 let shifted = self.shifted(j, environments);
                 let scaled = if self.spec.learn_scale { shifted.clone() } else { Vec::new() };
-                Coordinate::new(Own { j, shifted, scaled }, &self.statistics, environments, &sum)
+                let own = Own::new(&self.design, self.dim(), j, shifted, scaled);
+                Coordinate::new(own, &self.statistics, environments.len(), &sum)
             })
             .collect()
     }
@@ -146,6 +166,52 @@ impl Exact {
                 self.grouped(&coordinates, environments, kind, lambdas)
             }
         }
+    }
+
+    /// The least λ that leaves no penalised entry, with single ones as groups.
+    pub fn largest_penalty(&self, environments: &[usize]) -> Result<f64> {
+        let mut largest = 0.0f64;
+        for form in self.coordinates(environments).par_iter().map(|c| c.reduce(&[])).collect::<Vec<_>>() {
+            largest = form?.c.iter().fold(largest, |m, c| m.max(c.abs()));
+        }
+        Ok(largest / self.strength(1.0))
+    }
+
+    /// The loss of a model on some of these environments, where each target has the shift that suits it best there.
+    /// Variables count by the squares of their units.
+    pub fn held_out_loss(&self, solution: &Solution, environments: &[usize]) -> f64 {
+        let Parameters { drift, biases, noise, .. } = &solution.parameters;
+        let last = self.design.features(self.dim()) - 1;
+        let mut sum = 0.0;
+        for j in 0..self.dim() {
+            // The coefficients of the statistics' functions, and the unit of the variable.
+            let (mut all, unit): (Vec<f64>, f64) = match (&self.design, drift) {
+                (Design::Basis(basis), Drift::Basis { coefficients, .. }) => {
+                    let scaled = coefficients.row(j).iter().zip(&basis.scales).map(|(c, s)| c * s);
+                    (scaled.collect(), basis.spread[j])
+                }
+                (_, Drift::Linear { weights }) => (weights.row(j).to_vec(), 1.0),
+                _ => unreachable!("a solution has the drift of its design"),
+            };
+            all.push(biases[j]);
+            match noise {
+                Noise::Basis { amounts } => all.extend(amounts.row(j)),
+                Noise::Diagonal { log_noise } => all.push((2.0 * log_noise[j]).exp()),
+                Noise::Full { .. } => unreachable!("a solution has diagonal noise"),
+            }
+            for &e in environments {
+                let part = &self.statistics[e];
+                let slope = |a: usize| {
+                    all.iter().enumerate().map(|(b, value)| part.entry(j, a, b) * value).sum::<f64>()
+                };
+                let mut loss: f64 = all.iter().enumerate().map(|(a, value)| value * slope(a)).sum();
+                if self.targets[(e, j)] {
+                    loss -= slope(last).powi(2) / part.entry(j, last, last);
+                }
+                sum += loss / (unit * unit);
+            }
+        }
+        sum / environments.len() as f64
     }
 
     /// λ/d², by which single effects count.
@@ -182,22 +248,27 @@ impl Exact {
     ) -> Result<Vec<Solution>> {
         let d = self.dim();
         let mut held: Vec<Vec<usize>> = vec![Vec::new(); d];
-        let mut effects = Matrix::full(d, d, 0.0);
+        let members: Vec<Vec<usize>> =
+            coordinates.iter().map(|coordinate| coordinate.own.penalised.clone()).collect();
+        let mut w = vec![0.0; members.iter().map(Vec::len).sum()];
         let mut forms = reduce_all(coordinates, &held)?;
         let mut solutions = Vec::new();
         for &lambda in lambdas {
             let group = self.strength(lambda);
             let weights = Weights { single: if kind == PenaltyKind::Both { group } else { 0.0 }, group };
             for round in 0..NOISE_ROUNDS {
-                let found = groups::solve(&forms, weights, &effects)?;
-                effects = found.effects;
-                let compact = |j: usize| without_own(effects.row(j), j);
+                let found = groups::solve(&forms, &members, weights, &w)?;
+                w = found.w;
+                let mut rest = &w[..];
+                let rows: Vec<&[f64]> = members
+                    .iter()
+                    .map(|row| rest.split_off(..row.len()).expect("a state has all rows"))
+                    .collect();
                 let wanted: Vec<Vec<usize>> =
-                    (0..d).map(|j| coordinates[j].noises_to_hold(&forms[j], &compact(j), &held[j])).collect();
+                    (0..d).map(|j| coordinates[j].noises_to_hold(&forms[j], rows[j], &held[j])).collect();
                 if wanted == held || round + 1 == NOISE_ROUNDS {
-                    let rows: Vec<Found> = (0..d)
-                        .map(|j| coordinates[j].found(&forms[j], &compact(j), found.violation))
-                        .collect();
+                    let rows: Vec<Found> =
+                        (0..d).map(|j| coordinates[j].found(&forms[j], rows[j], found.violation)).collect();
                     let rows: Vec<&Found> = rows.iter().collect();
                     solutions.push(self.solution(&rows, environments, kind, lambda));
                     break;
@@ -218,24 +289,54 @@ impl Exact {
             for (k, e) in self.shifted(j, environments).into_iter().enumerate() {
                 shift[(e, j)] = row.shifts[k];
                 if let (Some(log_scale), Some(noise)) = (&mut log_scale, row.noises.get(k)) {
-                    log_scale[(e, j)] = 0.5 * (noise / row.noise).ln();
+                    log_scale[(e, j)] = 0.5 * (noise / row.amounts[0]).ln();
                 }
             }
         }
-        let weights = Matrix::from_fn(d, d, |j, i| if i == j { -1.0 } else { rows[j].effects[i] });
+        let last = self.design.features(d) - 1;
+        let (drift, noise) = match &self.design {
+            Design::Linear => {
+                let weights = Matrix::from_fn(d, d, |j, i| rows[j].coefficients[i]);
+                let log_noise = rows.iter().map(|row| 0.5 * row.amounts[0].ln()).collect();
+                (Drift::Linear { weights }, Noise::Diagonal { log_noise })
+            }
+            Design::Basis(basis) => {
+                let coefficient = |j: usize, p: usize| rows[j].coefficients[p] / basis.scales[p];
+                let coefficients = Matrix::from_fn(d, last, coefficient);
+                let amounts = Matrix::from_fn(d, basis.amounts(), |j, k| rows[j].amounts[k]);
+                (Drift::Basis { basis: basis.clone(), coefficients }, Noise::Basis { amounts })
+            }
+        };
         let parameters = Parameters {
-            drift: Drift::Linear { weights },
-            biases: rows.iter().map(|row| row.bias).collect(),
-            noise: Noise::Diagonal { log_noise: rows.iter().map(|row| 0.5 * row.noise.ln()).collect() },
+            drift,
+            biases: rows.iter().map(|row| row.coefficients[last]).collect(),
+            noise,
             shift: Some(shift),
             log_scale,
         };
+        let members: Vec<Vec<usize>> =
+            (0..d).map(|j| Own::new(&self.design, d, j, Vec::new(), Vec::new()).penalised).collect();
         Solution {
             loss: rows.iter().map(|row| row.loss).sum(),
-            penalty: Penalty { kind, lambda }.value(&parameters),
+            penalty: self.strength(lambda) * penalty_of(kind, rows, &members),
             violation: rows.iter().fold(0.0, |worst, row| worst.max(row.violation)),
             parameters,
         }
+    }
+}
+
+/// The penalty without its weight: single entries, or the norms of columns, or both.
+fn penalty_of(kind: PenaltyKind, rows: &[&Found], members: &[Vec<usize>]) -> f64 {
+    let single: f64 = rows.iter().flat_map(|row| &row.w).map(|w| w.abs()).sum();
+    let mut squares = BTreeMap::new();
+    for (row, members) in rows.iter().zip(members) {
+        row.w.iter().zip(members).for_each(|(w, column)| *squares.entry(column).or_insert(0.0) += w * w);
+    }
+    let groups: f64 = squares.into_values().map(f64::sqrt).sum();
+    match kind {
+        PenaltyKind::Ingoing => single,
+        PenaltyKind::Outgoing => groups,
+        PenaltyKind::Both => single + groups,
     }
 }
 

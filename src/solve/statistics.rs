@@ -1,21 +1,23 @@
-//! What SKDS sees of an environment, whatever the linear model: three small arrays, from one pass over all pairs.
+//! What SKDS sees of an environment, whatever the parameters: three small arrays, from one pass over all pairs.
 //!
-//! With z = (x, 1) and the kernel k over all pairs (x, y) of an estimator,
+//! With z the functions that the drift is linear in ((x, 1) for the linear model), g_jk those of the noise of
+//! coordinate j (1), and the kernel k over all pairs (x, y) of an estimator,
 //!
 //! ```text
-//! C = mean k z z'ᵀ  (d+1 × d+1)      D = mean ½ z (∇ᵧk)ᵀ  (d+1 × d)      E = mean ¼ diag(∇ₓ∇ᵧk)  (d)
+//! C = mean k z z'ᵀ  (p × p)     D_jk = mean ½ z g_jk(y) ∂k/∂y_j  (p × d·m)     E_jkl = mean ¼ g_jk(x) g_jl(y) ∂²k/∂x_j∂y_j
 //! ```
 //!
-//! and for a drift of coordinate j with coefficients v of z and noise α, the loss of coordinate j is
-//! vᵀ C v + 2 α vᵀ D_j + α² E_j: with diagonal noise SKDS is a sum of such forms.
+//! and for a drift of coordinate j with coefficients v of z and amounts α of noise, the loss of coordinate j is
+//! vᵀ C v + 2 vᵀ D_j α + αᵀ E_j α: with diagonal noise SKDS is a sum of such forms.
 //!
 //! With k = ω(x) ω(y) [φ(ρ) + c (1 + ⟨x, y⟩)], all of this is made of sums over the columns y of each row x,
 //! [`RowSums`], which a device computes in tiles, and of products with the samples, which are O(n d²).
 
+use super::Design;
 use crate::data::Dataset;
 use crate::engine::cpu::matmul::product_sequential;
 use crate::engine::cpu::simd::dispatch;
-use crate::engine::gpu::{GpuEngine, PairSums};
+use crate::engine::gpu::{Further, GpuEngine, PairSums};
 use crate::kernel::{Kernel, Profile, tilt, with_profile};
 use crate::objective::Estimator;
 use crate::{Error, Matrix, Result};
@@ -28,24 +30,29 @@ const TILE_ROWS: usize = 256;
 /// Columns of a tile: three tiles of f64 stay within a second-level cache.
 const TILE_COLS: usize = 256;
 
-/// The sufficient statistics of one environment for the linear model.
+/// The sufficient statistics of one environment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Statistics {
-    /// C.
+    /// C, p × p.
     pub drift: Matrix<f64>,
-    /// D.
+    /// D, p × d·m.
     pub cross: Matrix<f64>,
-    /// E.
-    pub noise: Vec<f64>,
+    /// E, d × m².
+    pub noise: Matrix<f64>,
 }
 
 impl Statistics {
     /// The statistics of every environment over all pairs (`u` or `v`), in f64 on all threads: the same bits for any
     /// number of them.
-    pub fn of(data: &Dataset, kernel: Kernel, estimator: Estimator) -> Result<Vec<Statistics>> {
+    pub fn of(
+        data: &Dataset,
+        design: &Design,
+        kernel: Kernel,
+        estimator: Estimator,
+    ) -> Result<Vec<Statistics>> {
         check_estimator(estimator)?;
         let samples: Vec<Samples> =
-            (0..data.environments()).into_par_iter().map(|e| Samples::of(data, e, kernel)).collect();
+            (0..data.environments()).into_par_iter().map(|e| Samples::of(data, e, design, kernel)).collect();
         let sums = with_profile!(kernel, f64, |profile| all_row_sums(profile, &samples, estimator));
         Ok(samples
             .par_iter()
@@ -58,37 +65,67 @@ impl Statistics {
     pub fn on_gpu(
         gpu: &GpuEngine,
         data: &Dataset,
+        design: &Design,
         kernel: Kernel,
         estimator: Estimator,
     ) -> Result<Vec<Statistics>> {
         check_estimator(estimator)?;
-        let sums = gpu.pair_sums(data, kernel, estimator)?;
-        Ok(sums
-            .into_par_iter()
-            .enumerate()
-            .map(|(e, sums)| {
-                let samples = Samples::of(data, e, kernel);
+        let samples: Vec<Samples> =
+            (0..data.environments()).into_par_iter().map(|e| Samples::of(data, e, design, kernel)).collect();
+        let traits = kernel.kind().traits();
+        let columns: Vec<Columns> =
+            samples.par_iter().map(|samples| Columns::of(samples, traits.gaussian)).collect();
+        let known = if traits.tilted { 2 * data.dim() } else { data.dim() };
+        let further: Vec<Further<'_>> = columns
+            .iter()
+            .map(|Columns { right, radial, .. }| Further {
+                value: columns_of(right, known, right.cols() - known),
+                radial: radial.as_ref(),
+            })
+            .collect();
+        let sums = gpu.pair_sums(data, kernel, estimator, &further)?;
+        Ok(samples
+            .par_iter()
+            .zip(sums)
+            .map(|(samples, sums)| {
                 let sums = with_profile!(kernel, f64, |profile| samples.row_sums(profile, sums));
-                samples.finish(&sums, kernel.kind().traits().linear, estimator)
+                samples.finish(&sums, traits.linear, estimator)
             })
             .collect())
     }
 
+    /// Zeros for `p` functions of the drift and `m` of the noise of each of `d` variables.
+    pub(super) fn zeros(p: usize, d: usize, m: usize) -> Statistics {
+        Statistics {
+            drift: Matrix::full(p, p, 0.0),
+            cross: Matrix::full(p, d * m, 0.0),
+            noise: Matrix::full(d, m * m, 0.0),
+        }
+    }
+
+    /// The entry of coordinate j's form for two of its coefficients: those of the drift's functions come first, then the
+    /// amounts of noise.
+    pub(super) fn entry(&self, j: usize, a: usize, b: usize) -> f64 {
+        let p = self.drift.rows();
+        let m = self.cross.cols() / self.noise.rows();
+        match (a.min(b), a.max(b)) {
+            (low, high) if high < p => self.drift[(low, high)],
+            (low, high) if low < p => self.cross[(low, j * m + high - p)],
+            (low, high) => self.noise[(j, (low - p) * m + high - p)],
+        }
+    }
+
     /// The sum of several environments'.
-    pub(super) fn sum<'a>(all: impl Iterator<Item = &'a Statistics>, d: usize) -> Statistics {
-        let mut sum = Statistics {
-            drift: Matrix::full(d + 1, d + 1, 0.0),
-            cross: Matrix::full(d + 1, d, 0.0),
-            noise: vec![0.0; d],
-        };
+    pub(super) fn sum<'a>(mut all: impl Iterator<Item = &'a Statistics>) -> Option<Statistics> {
+        let mut sum = all.next()?.clone();
         let add =
             |sum: &mut [f64], part: &[f64]| sum.iter_mut().zip(part).for_each(|(sum, part)| *sum += part);
         for part in all {
             add(sum.drift.as_mut_slice(), part.drift.as_slice());
             add(sum.cross.as_mut_slice(), part.cross.as_slice());
-            add(&mut sum.noise, &part.noise);
+            add(sum.noise.as_mut_slice(), part.noise.as_slice());
         }
-        sum
+        Some(sum)
     }
 }
 
@@ -111,6 +148,10 @@ pub(super) struct Samples {
     omega: Vec<f64>,
     /// 1 / (1 + |x|²); 0 without a tilt.
     tau: Vec<f64>,
+    /// The drift's functions but the constant, if they are others than x: n × (p − 1).
+    functions: Option<Matrix<f64>>,
+    /// The noise's functions g, if they are others than 1: n × d·m.
+    graded: Option<Matrix<f64>>,
 }
 
 /// Over all columns y of a row x, each weighted by ω(x) ω(y).
@@ -127,10 +168,24 @@ pub(super) struct RowSums {
     pub m: Matrix<f64>,
     /// Σ −½ φ' over all rows.
     pub z_total: f64,
+    /// Σ κ f(y), if there are other functions than x.
+    pub functions: Option<Matrix<f64>>,
+    /// If the noise depends on the state.
+    pub graded: Option<GradedSums>,
+}
+
+/// Sums with the noise's functions g, each n × d·m.
+pub(super) struct GradedSums {
+    /// Σ κ τ(y) g(y) y; nothing without a tilt.
+    pub tilted: Option<Matrix<f64>>,
+    /// Σ −½ φ' times g, g (y − mean) and g (y − mean)².
+    pub z: [Matrix<f64>; 3],
+    /// Σ −½ φ'' times the same.
+    pub m: [Matrix<f64>; 3],
 }
 
 impl Samples {
-    pub(super) fn of(data: &Dataset, e: usize, kernel: Kernel) -> Self {
+    pub(super) fn of(data: &Dataset, e: usize, design: &Design, kernel: Kernel) -> Self {
         let tilted = kernel.kind().traits().tilted;
         let (x, d) = (data.environment(e), data.dim());
         let mean = data.means(e);
@@ -138,7 +193,49 @@ impl Samples {
         let square = |i: usize| x.row(i).iter().map(|v| v * v).sum::<f64>();
         let omega = (0..x.rows()).map(|i| if tilted { tilt(square(i)) } else { 1.0 }).collect();
         let tau = (0..x.rows()).map(|i| if tilted { 1.0 / (1.0 + square(i)) } else { 0.0 }).collect();
-        Samples { x, centred, mean, omega, tau }
+        let (functions, graded) = (design.functions(&x), design.diffusion(&x));
+        Samples { x, centred, mean, omega, tau, functions, graded }
+    }
+
+    /// What a further sum over columns takes: n × columns each.
+    fn graded_columns(&self, g: &Matrix<f64>) -> [Matrix<f64>; 4] {
+        let m = g.cols() / self.x.cols();
+        let of = |value: &dyn Fn(usize, usize) -> f64| {
+            Matrix::from_fn(g.rows(), g.cols(), |i, at| g[(i, at)] * value(i, at / m))
+        };
+        [
+            g.clone(),
+            of(&|i, j| self.centred[(i, j)]),
+            of(&|i, j| self.centred[(i, j)].powi(2)),
+            of(&|i, j| self.tau[i] * self.x[(i, j)]),
+        ]
+    }
+
+    /// Takes the sums of further columns apart: those weighted by κ, and those by −½φ' and −½φ'' (none for a Gaussian
+    /// kernel, whose derivatives are multiples of itself).
+    fn further_sums(
+        &self,
+        value: Matrix<f64>,
+        radial: Option<(Matrix<f64>, Matrix<f64>)>,
+        decay: f64,
+    ) -> (Option<Matrix<f64>>, Option<GradedSums>) {
+        // Functions, then g τ y if there is a tilt, then g and its products unless these are radial.
+        let first = self.functions.as_ref().map_or(0, Matrix::cols);
+        let functions = self.functions.as_ref().map(|_| columns_of(&value, 0, first));
+        let graded = self.graded.as_ref().map(|g| {
+            let width = g.cols();
+            let tilted = self.is_tilted().then(|| columns_of(&value, first, width));
+            let from = first + if tilted.is_some() { width } else { 0 };
+            let three = |all: &Matrix<f64>, first: usize, factor: f64| {
+                [0, 1, 2].map(|k| columns_of(all, first + k * width, width).map(|v| factor * v))
+            };
+            let (z, m) = match &radial {
+                Some((z, m)) => (three(z, 0, 1.0), three(m, 0, 1.0)),
+                None => (three(&value, from, 0.5 * decay), three(&value, from, -0.5 * decay * decay)),
+            };
+            GradedSums { tilted, z, m }
+        });
+        (functions, graded)
     }
 
     fn is_tilted(&self) -> bool {
@@ -153,18 +250,19 @@ impl Samples {
     /// What a GPU has summed, in the form that [`finish`](Self::finish) takes.
     fn row_sums<P: Profile<f64>>(&self, profile: P, sums: PairSums) -> RowSums {
         let (n, d) = (self.x.rows(), self.x.cols());
-        let PairSums { ones, tilted, linear, radial, z_total } = sums;
+        let PairSums { ones, tilted, linear, radial, z_total, further, further_radial } = sums;
+        let (functions, graded) = self.further_sums(further, further_radial, profile.decay());
         match radial {
             Some((z, m)) => {
                 let centred = Matrix::from_fn(n, d, |i, j| linear[(i, j)] - ones[i] * self.mean[j]);
-                RowSums { ones, centred, tilted, z, m, z_total }
+                RowSums { ones, centred, tilted, z, m, z_total, functions, graded }
             }
             // Every derivative of a Gaussian is a multiple of itself.
             None => {
                 let eta = profile.decay();
                 let centred = Matrix::from_fn(n, d, |i, j| ones[i] * self.centred[(i, j)] - linear[(i, j)]);
                 let (z, m) = (linear.map(|r| 0.5 * eta * r), linear.map(|r| -0.5 * eta * eta * r));
-                RowSums { ones, centred, tilted, z, m, z_total }
+                RowSums { ones, centred, tilted, z, m, z_total, functions, graded }
             }
         }
     }
@@ -172,52 +270,142 @@ impl Samples {
     /// From sums over columns to the statistics.
     ///
     /// With ∇ᵧk = ωω' (−τ' y κ − φ' (x − y) + c x) the parts of D are products of the sums with the samples; E likewise,
-    /// where a sum over pairs of w (x_i − y_i)² is twice that of x_i times w (x_i − y_i).
+    /// where for noise that is the same everywhere a sum over pairs of w (x_i − y_i)² is twice that of x_i times
+    /// w (x_i − y_i).
     pub(super) fn finish(&self, sums: &RowSums, linear: bool, estimator: Estimator) -> Statistics {
-        let (n, d) = (self.x.rows(), self.x.cols());
+        let n = self.x.rows();
         let pairs = estimator.pairs(n) as f64;
-        let z = Matrix::from_fn(n, d + 1, |i, j| if j < d { self.x[(i, j)] } else { 1.0 });
-        let kz = Matrix::from_fn(n, d + 1, |i, j| match j < d {
-            true => sums.centred[(i, j)] + sums.ones[i] * self.mean[j],
-            false => sums.ones[i],
+        let functions = self.functions.as_ref().unwrap_or(&self.x);
+        let last = functions.cols();
+        let z = Matrix::from_fn(n, last + 1, |i, p| if p < last { functions[(i, p)] } else { 1.0 });
+        let kz = Matrix::from_fn(n, last + 1, |i, p| match (p < last, &sums.functions) {
+            (true, Some(sums)) => sums[(i, p)],
+            (true, None) => sums.centred[(i, p)] + sums.ones[i] * self.mean[p],
+            (false, _) => sums.ones[i],
         });
-        let mut drift = Matrix::full(d + 1, d + 1, 0.0);
-        product_sequential(drift.view_mut(), Accum::Replace, z.view().transpose(), kz.view());
-        let drift = Matrix::from_fn(d + 1, d + 1, |i, j| 0.5 * (drift[(i, j)] + drift[(j, i)]) / pairs);
+        let drift = transposed_product(&z, &kz);
+        let drift = Matrix::from_fn(last + 1, last + 1, |i, j| 0.5 * (drift[(i, j)] + drift[(j, i)]) / pairs);
+        let (mut cross, mut noise) = match (&self.graded, &sums.graded) {
+            (Some(g), Some(graded)) => {
+                self.finish_graded(g, graded, self.reach(linear, estimator, Some(g)), &z, &kz)
+            }
+            _ => self.finish_constant(sums, self.reach(linear, estimator, None), &z, &kz),
+        };
+        cross.as_mut_slice().iter_mut().for_each(|entry| *entry *= 0.5 / pairs);
+        noise.as_mut_slice().iter_mut().for_each(|entry| *entry *= 0.25 / pairs);
+        Statistics { drift, cross, noise }
+    }
 
-        // Weights of the linear part: ω(x) Σ_y ω(y).
-        let all: f64 = self.omega.iter().sum();
+    /// Weights of the linear part: ω(x) Σ_y ω(y) g(y), n × columns of g; g is 1 if there is none.
+    fn reach(&self, linear: bool, estimator: Estimator, g: Option<&Matrix<f64>>) -> Matrix<f64> {
+        let (n, width) = (self.x.rows(), g.map_or(1, Matrix::cols));
+        let value = |i: usize, at: usize| g.map_or(1.0, |g| g[(i, at)]) * self.omega[i];
+        let all: Vec<f64> = (0..width).map(|at| (0..n).map(|i| value(i, at)).sum()).collect();
         let distinct = estimator == Estimator::U;
-        let reach: Vec<f64> = self
-            .omega
-            .iter()
-            .map(|omega| if linear { omega * (all - if distinct { *omega } else { 0.0 }) } else { 0.0 })
-            .collect();
-        let right = Matrix::from_fn(n, d, |i, j| 2.0 * sums.z[(i, j)] + reach[i] * self.x[(i, j)]);
-        let mut cross = Matrix::full(d + 1, d, 0.0);
-        product_sequential(cross.view_mut(), Accum::Replace, z.view().transpose(), right.view());
+        Matrix::from_fn(n, width, |i, at| match linear {
+            true => self.omega[i] * (all[at] - if distinct { value(i, at) } else { 0.0 }),
+            false => 0.0,
+        })
+    }
+
+    /// D and E of noise that is the same everywhere, but for factors.
+    fn finish_constant(
+        &self,
+        sums: &RowSums,
+        reach: Matrix<f64>,
+        z: &Matrix<f64>,
+        kz: &Matrix<f64>,
+    ) -> (Matrix<f64>, Matrix<f64>) {
+        let (n, d) = (self.x.rows(), self.x.cols());
+        let right = Matrix::from_fn(n, d, |i, j| 2.0 * sums.z[(i, j)] + reach[(i, 0)] * self.x[(i, j)]);
+        let mut cross = transposed_product(z, &right);
         let tilted = self.tilted();
         if self.is_tilted() {
-            let mut tilts = Matrix::full(d + 1, d, 0.0);
-            product_sequential(tilts.view_mut(), Accum::Replace, kz.view().transpose(), tilted.view());
-            cross.as_mut_slice().iter_mut().zip(tilts.as_slice()).for_each(|(cross, tilt)| *cross -= tilt);
+            subtract(&mut cross, &transposed_product(kz, &tilted));
         }
-        cross.as_mut_slice().iter_mut().for_each(|entry| *entry *= 0.5 / pairs);
-
-        let alike = 2.0 * sums.z_total + reach.iter().sum::<f64>();
-        let mut noise = vec![alike; d];
+        let alike = 2.0 * sums.z_total + reach.as_slice().iter().sum::<f64>();
+        let mut noise = Matrix::full(d, 1, alike);
         for i in 0..n {
             for j in 0..d {
-                noise[j] += 4.0 * self.centred[(i, j)] * sums.m[(i, j)];
+                noise[(j, 0)] += 4.0 * self.centred[(i, j)] * sums.m[(i, j)];
                 if let Some(kt) = &sums.tilted {
                     let (t, x) = (tilted[(i, j)], self.x[(i, j)]);
-                    noise[j] += t * (kt[(i, j)] - 4.0 * sums.z[(i, j)] - 2.0 * reach[i] * x);
+                    noise[(j, 0)] += t * (kt[(i, j)] - 4.0 * sums.z[(i, j)] - 2.0 * reach[(i, 0)] * x);
                 }
             }
         }
-        noise.iter_mut().for_each(|entry| *entry *= 0.25 / pairs);
-        Statistics { drift, cross, noise }
+        (cross, noise)
     }
+
+    /// D and E of noise that depends on the state, but for factors.
+    fn finish_graded(
+        &self,
+        g: &Matrix<f64>,
+        sums: &GradedSums,
+        reach: Matrix<f64>,
+        z: &Matrix<f64>,
+        kz: &Matrix<f64>,
+    ) -> (Matrix<f64>, Matrix<f64>) {
+        let (n, d) = (self.x.rows(), self.x.cols());
+        let m = g.cols() / d;
+        // Σ g(y) (−φ' (x − y) + c x).
+        let right = Matrix::from_fn(n, d * m, |i, at| {
+            let (x, centred) = (self.x[(i, at / m)], self.centred[(i, at / m)]);
+            2.0 * (centred * sums.z[0][(i, at)] - sums.z[1][(i, at)]) + x * reach[(i, at)]
+        });
+        let mut cross = transposed_product(z, &right);
+        let tilt = Matrix::from_fn(n, d * m, |i, at| g[(i, at)] * self.tau[i] * self.x[(i, at / m)]);
+        if self.is_tilted() {
+            subtract(&mut cross, &transposed_product(kz, &tilt));
+        }
+        let mut noise = Matrix::full(d, m * m, 0.0);
+        for i in 0..n {
+            for j in 0..d {
+                let x = self.centred[(i, j)];
+                for (k, l) in (0..m).flat_map(|k| (0..m).map(move |l| (k, l))) {
+                    let (at, other) = (j * m + k, j * m + l);
+                    let square = x * x * sums.m[0][(i, other)] - 2.0 * x * sums.m[1][(i, other)]
+                        + sums.m[2][(i, other)];
+                    let plain = 2.0 * square + 2.0 * sums.z[0][(i, other)] + reach[(i, other)];
+                    let mut value = g[(i, at)] * plain;
+                    if let Some(kt) = &sums.tilted {
+                        value += tilt[(i, at)] * kt[(i, other)];
+                        // One of these is for x and one for y.
+                        value -= tilt[(i, at)] * right[(i, other)] + tilt[(i, other)] * right[(i, at)];
+                    }
+                    noise[(j, k * m + l)] += value;
+                }
+            }
+        }
+        let noise =
+            Matrix::from_fn(d, m * m, |j, at| 0.5 * (noise[(j, at)] + noise[(j, at % m * m + at / m)]));
+        (cross, noise)
+    }
+}
+
+/// aᵀ b.
+fn transposed_product(a: &Matrix<f64>, b: &Matrix<f64>) -> Matrix<f64> {
+    let mut product = Matrix::full(a.cols(), b.cols(), 0.0);
+    product_sequential(product.view_mut(), Accum::Replace, a.view().transpose(), b.view());
+    product
+}
+
+fn subtract(from: &mut Matrix<f64>, what: &Matrix<f64>) {
+    from.as_mut_slice().iter_mut().zip(what.as_slice()).for_each(|(from, what)| *from -= what);
+}
+
+fn columns_of(all: &Matrix<f64>, first: usize, width: usize) -> Matrix<f64> {
+    Matrix::from_fn(all.rows(), width, |i, j| all[(i, first + j)])
+}
+
+/// Matrices side by side.
+fn beside(n: usize, parts: &[&Matrix<f64>]) -> Matrix<f64> {
+    let width = parts.iter().map(|part| part.cols()).sum();
+    let mut rows = Vec::with_capacity(n * width);
+    for i in 0..n {
+        parts.iter().for_each(|part| rows.extend_from_slice(part.row(i)));
+    }
+    Matrix::from_rows(n, width, rows)
 }
 
 /// A block of rows of an environment.
@@ -236,7 +424,7 @@ fn all_row_sums<P: Profile<f64>>(profile: P, samples: &[Samples], estimator: Est
             (0..n).step_by(TILE_ROWS).map(move |first| Block { e, rows: first..(first + TILE_ROWS).min(n) })
         })
         .collect();
-    let columns: Vec<Columns> = samples.par_iter().map(Columns::of::<P>).collect();
+    let columns: Vec<Columns> = samples.par_iter().map(|samples| Columns::of(samples, P::GAUSSIAN)).collect();
     let done: Vec<BlockSums> = blocks
         .par_iter()
         .with_max_len(1)
@@ -252,8 +440,10 @@ fn all_row_sums<P: Profile<f64>>(profile: P, samples: &[Samples], estimator: Est
 
 /// What an environment's samples are as columns of a tile.
 struct Columns {
-    /// What weights are multiplied with: the centred samples, and τ x beside them.
+    /// What κ is multiplied with: the centred samples, τ x beside them, then functions of the drift and the noise.
     right: Matrix<f64>,
+    /// What −½φ' and −½φ'' are multiplied with beside the centred samples, unless κ serves for them.
+    radial: Option<Matrix<f64>>,
     /// Half of the squared norm of each centred sample.
     half: Vec<f64>,
     /// What makes 1 + ⟨x, y⟩ out of the inner product of centred samples: added for x and for y.
@@ -261,22 +451,32 @@ struct Columns {
 }
 
 impl Columns {
-    fn of<P: Profile<f64>>(samples: &Samples) -> Self {
-        let (n, d) = (samples.x.rows(), samples.x.cols());
-        let width = if P::TILTED { 2 * d } else { d };
-        let mut right = Matrix::full(n, width, 0.0);
+    fn of(samples: &Samples, gaussian: bool) -> Self {
+        let n = samples.x.rows();
+        let tilted = samples.is_tilted().then(|| samples.tilted());
+        let mut parts: Vec<&Matrix<f64>> = [&samples.centred].into_iter().chain(&tilted).collect();
+        parts.extend(&samples.functions);
+        let graded = samples.graded.as_ref().map(|g| samples.graded_columns(g));
+        let mut radial = None;
+        if let Some([g, first, second, tilt]) = &graded {
+            if tilted.is_some() {
+                parts.push(tilt);
+            }
+            match gaussian {
+                true => parts.extend([g, first, second]),
+                false => radial = Some(beside(n, &[g, first, second])),
+            }
+        }
+        let right = beside(n, &parts);
         let mean_square = samples.mean.iter().map(|m| m * m).sum::<f64>();
         let (mut half, mut shift) = (Vec::with_capacity(n), Vec::with_capacity(n));
         for i in 0..n {
-            let (row, tau) = (samples.centred.row(i), samples.tau[i]);
-            let (left, tilted) = right.row_mut(i).split_at_mut(d);
-            left.copy_from_slice(row);
-            tilted.iter_mut().zip(samples.x.row(i)).for_each(|(out, x)| *out = tau * x);
+            let row = samples.centred.row(i);
             half.push(0.5 * row.iter().map(|v| v * v).sum::<f64>());
             let along = row.iter().zip(&samples.mean).map(|(x, m)| x * m).sum::<f64>();
             shift.push(along + 0.5 * (1.0 + mean_square));
         }
-        Columns { right, half, shift }
+        Columns { right, radial, half, shift }
     }
 }
 
@@ -296,6 +496,8 @@ struct BlockSums {
     /// Σ −½φ' (y − mean) and its weights' sums; for Gaussian kernels κ serves.
     z: Option<(Matrix<f64>, Vec<f64>)>,
     m: Option<(Matrix<f64>, Vec<f64>)>,
+    /// Σ −½φ' and Σ −½φ'' times further columns.
+    radial: Option<[Matrix<f64>; 2]>,
 }
 
 fn block_sums<P: Profile<f64>>(
@@ -307,13 +509,14 @@ fn block_sums<P: Profile<f64>>(
     tiles: &mut Tiles,
 ) -> BlockSums {
     let (n, d, count) = (samples.x.rows(), samples.x.cols(), rows.len());
-    let Columns { right, half, shift } = columns;
+    let Columns { right, radial, half, shift } = columns;
     let own = MatRef::from_row_major_slice(samples.centred.rows_slice(rows.clone()), count, d);
     let mut sums = BlockSums {
         ones: vec![0.0; count],
         kappa: Matrix::full(count, right.cols(), 0.0),
         z: (!P::GAUSSIAN).then(|| (Matrix::full(count, d, 0.0), vec![0.0; count])),
         m: (!P::GAUSSIAN).then(|| (Matrix::full(count, d, 0.0), vec![0.0; count])),
+        radial: radial.as_ref().map(|radial| [(); 2].map(|()| Matrix::full(count, radial.cols(), 0.0))),
     };
     for first in (0..n).step_by(TILE_COLS) {
         let cols = first..(first + TILE_COLS).min(n);
@@ -355,6 +558,12 @@ fn block_sums<P: Profile<f64>>(
         for (part, weights) in [(&mut sums.z, &tiles.z), (&mut sums.m, &tiles.m)] {
             if let Some((sum, _)) = part {
                 product_sequential(sum.view_mut(), Accum::Add, tile(weights, count, width), centred);
+            }
+        }
+        if let (Some(sums), Some(radial)) = (&mut sums.radial, radial) {
+            let columns = MatRef::from_row_major_slice(radial.rows_slice(cols.clone()), width, radial.cols());
+            for (sum, weights) in sums.iter_mut().zip([&tiles.z, &tiles.m]) {
+                product_sequential(sum.view_mut(), Accum::Add, tile(weights, count, width), columns);
             }
         }
     }
@@ -401,15 +610,21 @@ fn weigh<P: Profile<f64>>(
 fn gather<P: Profile<f64>>(profile: P, samples: &Samples, blocks: Vec<BlockSums>) -> RowSums {
     let (n, d) = (samples.x.rows(), samples.x.cols());
     let ones: Vec<f64> = blocks.iter().flat_map(|block| block.ones.iter().copied()).collect();
-    let stack = |part: &dyn Fn(&BlockSums) -> &Matrix<f64>, from: usize| {
-        let mut rows = Vec::with_capacity(n * d);
-        for matrix in blocks.iter().map(part) {
-            (0..matrix.rows()).for_each(|i| rows.extend_from_slice(&matrix.row(i)[from..from + d]));
-        }
-        Matrix::from_rows(n, d, rows)
+    let stack = |part: &dyn Fn(&BlockSums) -> &Matrix<f64>| {
+        let all: Vec<f64> = blocks.iter().flat_map(|block| part(block).as_slice()).copied().collect();
+        Matrix::from_rows(n, all.len() / n, all)
     };
-    let centred = stack(&|block| &block.kappa, 0);
-    let tilted = P::TILTED.then(|| stack(&|block| &block.kappa, d));
+    let kappa = stack(&|block| &block.kappa);
+    let centred = columns_of(&kappa, 0, d);
+    let tilted = P::TILTED.then(|| columns_of(&kappa, d, d));
+    let known = if P::TILTED { 2 * d } else { d };
+    let further = columns_of(&kappa, known, kappa.cols() - known);
+    let further_radial = blocks[0].radial.is_some().then(|| {
+        let part =
+            |which: usize| stack(&|block| &block.radial.as_ref().expect("like the first block")[which]);
+        (part(0), part(1))
+    });
+    let (functions, graded) = samples.further_sums(further, further_radial, profile.decay());
     let turned = |weights: &[f64], sums: &Matrix<f64>, factor: f64| {
         Matrix::from_fn(n, d, |i, j| factor * (weights[i] * samples.centred[(i, j)] - sums[(i, j)]))
     };
@@ -417,13 +632,13 @@ fn gather<P: Profile<f64>>(profile: P, samples: &Samples, blocks: Vec<BlockSums>
         let eta = profile.decay();
         let (z, m) = (turned(&ones, &centred, 0.5 * eta), turned(&ones, &centred, -0.5 * eta * eta));
         let z_total = 0.5 * eta * ones.iter().sum::<f64>();
-        return RowSums { ones, centred, tilted, z, m, z_total };
+        return RowSums { ones, centred, tilted, z, m, z_total, functions, graded };
     }
     let part = |which: fn(&BlockSums) -> &(Matrix<f64>, Vec<f64>)| {
         let weights: Vec<f64> = blocks.iter().flat_map(|block| which(block).1.iter().copied()).collect();
-        (turned(&weights, &stack(&|block| &which(block).0, 0), 1.0), weights.iter().sum::<f64>())
+        (turned(&weights, &stack(&|block| &which(block).0), 1.0), weights.iter().sum::<f64>())
     };
     let (z, z_total) = part(|block| block.z.as_ref().expect("only Gaussian kernels have none"));
     let (m, _) = part(|block| block.m.as_ref().expect("only Gaussian kernels have none"));
-    RowSums { ones, centred, tilted, z, m, z_total }
+    RowSums { ones, centred, tilted, z, m, z_total, functions, graded }
 }

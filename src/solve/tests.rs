@@ -1,11 +1,13 @@
 use super::*;
 use crate::engine::cpu::CpuEngine;
 use crate::engine::{Engine, LossSpec};
-use crate::kernel::KernelKind;
+use crate::kernel::{KernelKind, with_profile};
+use crate::model::Basis;
 use crate::objective::Objective;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
+use std::sync::Arc;
 
 fn normal(rng: &mut ChaCha8Rng) -> f64 {
     StandardNormal.sample(rng)
@@ -66,7 +68,7 @@ fn statistics_give_the_loss_of_any_linear_model() {
         let data = data(&rows, d, 2);
         for kernel in kernels() {
             for estimator in [Estimator::U, Estimator::V] {
-                let all = Statistics::of(&data, kernel, estimator).unwrap();
+                let all = Statistics::of(&data, &Design::Linear, kernel, estimator).unwrap();
                 let parameters = Parameters {
                     drift: Drift::Linear { weights: Matrix::from_fn(d, d, |_, _| normal(&mut rng)) },
                     biases: (0..d).map(|_| normal(&mut rng)).collect(),
@@ -88,7 +90,7 @@ fn statistics_give_the_loss_of_any_linear_model() {
                             found += 2.0 * alpha * v[a] * cross[(a, j)];
                             found += v[a] * (0..=d).map(|b| drift[(a, b)] * v[b]).sum::<f64>();
                         }
-                        found += alpha * alpha * noise[j];
+                        found += alpha * alpha * noise[(j, 0)];
                     }
                 }
                 found /= rows.len() as f64;
@@ -190,7 +192,7 @@ fn noise_that_would_be_negative_is_held_at_its_least() {
     let statistics = |d0: f64| Statistics {
         drift: Matrix::from_rows(2, 2, vec![1.0, 0.0, 0.0, 1.0]),
         cross: Matrix::from_rows(2, 1, vec![d0, 0.0]),
-        noise: vec![1.0],
+        noise: Matrix::full(1, 1, 1.0),
     };
     let spec = Spec { kernel: Kernel::ImqPlus, estimator: Estimator::V, penalty: None, learn_scale: true };
     let noises = |d0: f64, d1: f64| {
@@ -231,7 +233,7 @@ fn a_u_form_that_is_not_convex_is_replaced_by_the_v_form() {
     let large = data(&[600, 500], 3, 1);
     let spec = Spec { kernel: Kernel::TiltedRbf { bandwidth: 0.7 }, ..spec };
     assert!(!Exact::new(&large, large.targets(), spec).unwrap().fell_back);
-    assert!(Statistics::of(&large, spec.kernel, Estimator::Linear).is_err());
+    assert!(Statistics::of(&large, &Design::Linear, spec.kernel, Estimator::Linear).is_err());
 }
 
 #[test]
@@ -243,4 +245,128 @@ fn the_same_bits_whatever_the_number_of_threads() {
         pool.install(|| solve(&data, Kernel::TiltedRbf { bandwidth: 2.0 }, Estimator::V, Some(penalty), true))
     };
     assert_eq!(run(1), run(3));
+}
+
+fn basis(features: &str, diffusion: &str, data: &Dataset) -> Design {
+    Design::Basis(Arc::new(Basis::new(&features.parse().unwrap(), diffusion, data).unwrap()))
+}
+
+/// Pair by pair, from the kernel's derivatives.
+fn by_pairs(x: &Matrix<f64>, design: &Design, kernel: Kernel, estimator: Estimator) -> Statistics {
+    let n = x.rows();
+    let different: Vec<(usize, usize)> = (0..n).flat_map(|i| (0..i).map(move |j| (i, j))).collect();
+    let count = different.len();
+    let of = |pairs: Vec<(usize, usize)>, count: usize| {
+        with_profile!(kernel, f64, |profile| {
+            convexity::sum_of_pairs(profile, x, design, pairs.into_iter(), count)
+        })
+    };
+    let u = of(different, count);
+    if estimator == Estimator::U {
+        return u;
+    }
+    let own = of((0..n).map(|i| (i, i)).collect(), n);
+    let mix = |u: &Matrix<f64>, own: &Matrix<f64>| {
+        let share = 1.0 / n as f64;
+        Matrix::from_fn(u.rows(), u.cols(), |i, j| (1.0 - share) * u[(i, j)] + share * own[(i, j)])
+    };
+    Statistics {
+        drift: mix(&u.drift, &own.drift),
+        cross: mix(&u.cross, &own.cross),
+        noise: mix(&u.noise, &own.noise),
+    }
+}
+
+#[test]
+fn statistics_of_given_functions_are_those_of_single_pairs() {
+    for (rows, d) in [(37, 3), (300, 2), (2, 1)] {
+        let data = data(&[rows], d, 5);
+        for (features, diffusion) in
+            [("polynomial:2", "1"), ("polynomial:1", "1 + self^2"), ("rbf:2", "1, self^2, exp(-x0^2)")]
+        {
+            let design = basis(features, diffusion, &data);
+            for kernel in kernels() {
+                for estimator in [Estimator::U, Estimator::V] {
+                    let found = Statistics::of(&data, &design, kernel, estimator).unwrap().remove(0);
+                    let expected = by_pairs(data.samples(), &design, kernel, estimator);
+                    for (name, a, b) in [
+                        ("C", &found.drift, &expected.drift),
+                        ("D", &found.cross, &expected.cross),
+                        ("E", &found.noise, &expected.noise),
+                    ] {
+                        let size = b.as_slice().iter().fold(1e-3f64, |m, v| m.max(v.abs()));
+                        for (a, b) in a.as_slice().iter().zip(b.as_slice()) {
+                            let what =
+                                format!("{name} {rows} {d} {features} {diffusion} {kernel:?} {estimator}");
+                            assert!((a - b).abs() < 1e-11 * size, "{what}: {a} {b}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_basis_of_the_variables_is_the_linear_model() {
+    // At the noise that the basis fixes, the linear model's form has the same minimum.
+    let data = data(&[300, 200, 250], 3, 8);
+    let design = basis("polynomial:1", "1", &data);
+    let kernel = Kernel::TiltedRbf { bandwidth: 2.0 };
+    let spec = Spec { kernel, estimator: Estimator::V, penalty: None, learn_scale: false };
+    let found = Exact::on(None, &data, data.targets(), &design, spec).unwrap().solve().unwrap();
+    let (Drift::Basis { coefficients, .. }, Noise::Basis { amounts }) =
+        (&found.parameters.drift, &found.parameters.noise)
+    else {
+        unreachable!()
+    };
+    let log_noise = (0..3).map(|j| 0.5 * amounts[(j, 0)].ln()).collect();
+    let linear = Parameters {
+        drift: Drift::Linear { weights: coefficients.clone() },
+        noise: Noise::Diagonal { log_noise },
+        biases: found.parameters.biases.clone(),
+        shift: found.parameters.shift.clone(),
+        log_scale: None,
+    };
+    let (loss, gradient) = by_engine(&data, kernel, Estimator::V, &linear);
+    assert!((loss - found.loss).abs() < 1e-8 * loss, "{loss} {}", found.loss);
+    for tensor in gradient.tensors().iter().filter(|tensor| tensor.name != "log_noise") {
+        for (at, slope) in tensor.values.iter().enumerate() {
+            let free = tensor.name != "shift" || data.targets().as_slice()[at];
+            assert!(!free || slope.abs() < 1e-8, "{}[{at}]: {slope}", tensor.name);
+        }
+    }
+}
+
+#[test]
+fn penalised_fits_of_given_functions_meet_their_conditions() {
+    let data = data(&[200, 150, 150, 150], 3, 2);
+    for (features, diffusion) in [("polynomial:2", "1, self^2"), ("rbf:3", "1 + self^2")] {
+        let design = basis(features, diffusion, &data);
+        for kernel in kernels() {
+            let spec = Spec { kernel, estimator: Estimator::V, penalty: None, learn_scale: false };
+            let exact = Exact::on(None, &data, data.targets(), &design, spec).unwrap();
+            let all = [0, 1, 2, 3];
+            let top = exact.largest_penalty(&all).unwrap();
+            for &kind in PenaltyKind::ALL {
+                let path = exact.path(&all, kind, &[2.0 * top, 0.3 * top, 0.01 * top]).unwrap();
+                let used = |solution: &Solution| {
+                    let Drift::Basis { coefficients, .. } = &solution.parameters.drift else {
+                        unreachable!()
+                    };
+                    coefficients.as_slice().iter().filter(|c| **c != 0.0).count()
+                };
+                assert!(path.iter().all(|solution| solution.violation < 1e-8), "{kind}");
+                assert!(path.windows(2).all(|pair| pair[1].loss <= pair[0].loss + 1e-12), "{kind}");
+                assert!(used(&path[0]) < used(&path[2]), "{kind}");
+                if kind == PenaltyKind::Ingoing {
+                    assert_eq!(path[0].penalty, 0.0, "nothing is left above the largest penalty");
+                }
+            }
+        }
+    }
+    // Several amounts and learnt scales are a product of unknowns.
+    let design = basis("polynomial:1", "1, self^2", &data);
+    let spec = Spec { kernel: Kernel::ImqPlus, estimator: Estimator::V, penalty: None, learn_scale: true };
+    assert!(Exact::on(None, &data, data.targets(), &design, spec).is_err());
 }

@@ -2,7 +2,7 @@
 
 use super::matmul::product;
 use super::simd::padded;
-use crate::model::{Noise, Parameters};
+use crate::model::{Noise, Parameters, REFUSED};
 use crate::{Matrix, Scalar};
 
 /// The constant diffusion of one environment.
@@ -54,6 +54,7 @@ impl<T: Scalar> Diffusion<T> {
         let d = parameters.dim();
         let scale = |i: usize| parameters.log_scale.as_ref().map_or(0.0, |s| s[(e, i)].to_f64());
         match &parameters.noise {
+            Noise::Basis { .. } => unreachable!("{REFUSED}"),
             Noise::Diagonal { log_noise } => {
                 let exact: Vec<f64> =
                     (0..d).map(|i| (2.0 * (log_noise[i].to_f64() + scale(i))).exp()).collect();

@@ -5,7 +5,7 @@ use super::matmul::{product, product_then};
 use super::rows::Rows;
 use super::simd::dispatch;
 use super::tasks::{self, Cutter};
-use crate::model::{Activation, Drift, Parameters};
+use crate::model::{Activation, Drift, Parameters, REFUSED};
 use crate::{Matrix, Scalar};
 use faer::MatMut;
 
@@ -23,6 +23,7 @@ pub(super) fn drift<T: Scalar>(
     let d = x.dim();
     let n = x.all().len();
     match &parameters.drift {
+        Drift::Basis { .. } => unreachable!("{REFUSED}"),
         Drift::Linear { weights } => {
             let offset_of = offsets_by_environment(parameters, offsets);
             let (left, right) = (x.view(0..n), weights.view().transpose());

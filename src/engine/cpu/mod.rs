@@ -22,7 +22,7 @@ pub use training::CpuTraining;
 use crate::data::Dataset;
 use crate::engine::{Engine, Loss, LossSpec};
 use crate::kernel::{Profile, tilt as tilt_of, with_profile};
-use crate::model::{Drift, Noise, Parameters};
+use crate::model::{Drift, Noise, Parameters, REFUSED};
 use crate::objective::{Estimator, Kds, Objective, PairTerm, Skds};
 use crate::{Error, Result, Scalar};
 use diffusion::Diffusion;
@@ -152,6 +152,7 @@ impl<T: Scalar> CpuLoss<T> {
         let width = match &parameters.drift {
             Drift::Linear { .. } => d,
             Drift::Mlp { hidden_weights, .. } => hidden_weights.rows(),
+            Drift::Basis { .. } => unreachable!("{REFUSED}"),
         };
         let pairs = usize::try_from(Loss::<T>::pairs(self)).unwrap_or(usize::MAX);
         (2 * n * d * width).saturating_add(pairs.saturating_mul(8 * d))
@@ -171,6 +172,7 @@ impl<T: Scalar> CpuLoss<T> {
             match &mut gradient.noise {
                 Noise::Diagonal { log_noise } => log_noise.fill(T::ZERO),
                 Noise::Full { noise } => noise.as_mut_slice().fill(T::ZERO),
+                Noise::Basis { .. } => unreachable!("{REFUSED}"),
             }
         }
         let environments = samples.environments();

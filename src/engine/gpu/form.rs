@@ -5,7 +5,7 @@ use super::shared::{DEPTH, Job, RECORD_NUMBERS};
 use crate::Scalar;
 use crate::engine::LossSpec;
 use crate::kernel::{Profile, with_profile};
-use crate::model::{Activation, Drift, Noise, Parameters};
+use crate::model::{Activation, Drift, Noise, Parameters, REFUSED};
 use crate::objective::{Estimator, Kds, Objective, PairTerm, Skds};
 
 /// The form of a model's parameters.
@@ -26,6 +26,7 @@ impl Form {
     pub fn of<T: Scalar>(parameters: &Parameters<T>, environments: usize) -> Self {
         let hidden = match &parameters.drift {
             Drift::Linear { .. } => None,
+            Drift::Basis { .. } => unreachable!("{REFUSED}"),
             Drift::Mlp { activation, hidden_biases, .. } => Some((*activation, hidden_biases.cols())),
         };
         let full = matches!(parameters.noise, Noise::Full { .. });

@@ -2,7 +2,7 @@
 
 use super::form::Form;
 use crate::Scalar;
-use crate::model::{Drift, Noise, Parameters};
+use crate::model::{Drift, Noise, Parameters, REFUSED};
 use glam::Vec4;
 
 /// `rows` rows of `width` numbers as quads.
@@ -31,6 +31,7 @@ macro_rules! arrays {
         let (d, h) = ($form.dim, $form.units_per_variable());
         let mut all = Vec::new();
         match &$($mutable)? $parameters.drift {
+            Drift::Basis { .. } => unreachable!("{REFUSED}"),
             Drift::Linear { weights } => all.push((places.weights, d, weights.$slice())),
             Drift::Mlp { hidden_weights, hidden_biases, output_weights, .. } => {
                 all.push((places.weights, d, hidden_weights.$slice()));
@@ -40,6 +41,7 @@ macro_rules! arrays {
         }
         all.push((places.biases, d, $parameters.biases.$deref()));
         match &$($mutable)? $parameters.noise {
+            Noise::Basis { .. } => unreachable!("{REFUSED}"),
             Noise::Diagonal { log_noise } => all.push((places.noise, d, log_noise.$deref())),
             Noise::Full { noise } => all.push((places.noise, d, noise.$slice())),
         }

@@ -60,6 +60,7 @@ pub(super) struct Session {
     rows: Vec<Rows>,
     shared: HashMap<Slot, Buffer>,
     staging: Buffer,
+    jobs: Option<Buffer>,
     value: Vec<Bound>,
     gradient: Vec<Bound>,
     /// What `parameters` holds.
@@ -132,6 +133,7 @@ impl Session {
             rows: spans,
             shared,
             staging,
+            jobs: None,
             value: Vec::new(),
             gradient: Vec::new(),
             uploaded: Vec::new(),
@@ -211,8 +213,38 @@ impl Session {
             }
         }
         self.context.write(&jobs, 0, &bytes)?;
+        self.jobs = Some(jobs);
         let [value, gradient] = bound;
         (self.value, self.gradient) = (value, gradient);
+        Ok(())
+    }
+
+    /// Tells every dispatch of a value what to weigh b̃ by: see [`Job::weigh`].
+    pub fn weigh_by(&self, weigh: u32) -> Result<()> {
+        let Some(jobs) = &self.jobs else { return Ok(()) };
+        for (dispatch, bound) in self.plan.value.iter().zip(&self.value) {
+            let told = uniform_bytes(&Job { weigh, ..dispatch.job });
+            self.context.write(jobs, u64::from(bound.offset), &told)?;
+        }
+        Ok(())
+    }
+
+    /// Uploads what rows have instead of b̃: `rows(e, i)` is the ω and the numbers, one per variable, of sample i of
+    /// environment e.
+    pub fn write_rows(&self, spec: &LossSpec, rows: impl Fn(usize, usize) -> (f64, Vec<f32>)) -> Result<()> {
+        let job = self.form.job(spec);
+        for (span, buffers) in self.plan.spans.iter().zip(&self.rows) {
+            let mut packed = vec![Vec4::ZERO; span.rows() as usize * job.work_stride as usize];
+            for row in 0..span.rows() as usize {
+                let Some((e, i)) = self.plan.sample_at(*span, row) else { continue };
+                let (omega, values) = rows(e, i);
+                let record = &mut packed[row * job.work_stride as usize..];
+                record[0].x = omega as f32;
+                let quads = pack::rows(values.into_iter(), self.form.dim);
+                record[job.at_b as usize..][..quads.len()].copy_from_slice(&quads);
+            }
+            self.context.write(&buffers.work, 0, bytemuck::cast_slice(&packed))?;
+        }
         Ok(())
     }
 

@@ -82,6 +82,8 @@ shared_struct! {
         other_rows: u32,
         /// Whether sums go on from an earlier dispatch.
         accumulate: u32,
+        /// What `all_pairs` weighs b̃ of a column by, for kernels that are not Gaussian: 0 the kernel, 1 −½φ', 2 −½φ''.
+        weigh: u32,
         /// Into how many parts a sum over rows is cut.
         splits: u32,
         /// Tiles of 16 quads across.

@@ -2,7 +2,8 @@
 //!
 //! Stage `all_pairs` adds up weights times b̃ and times x − y for every row. With a drift that makes b̃ what one wants to
 //! be summed (1; −τ x by the tilt of no drift and a = 2; x itself), it gives all that
-//! [`Statistics`](crate::solve::Statistics) need, and no shader of their own.
+//! [`Statistics`](crate::solve::Statistics) of the linear model need. For given functions of the state the host writes b̃
+//! itself, as many columns at a time as there are variables. There is no shader of their own.
 
 use super::GpuEngine;
 use super::compose::SumLayout;
@@ -11,7 +12,7 @@ use super::session::Session;
 use super::stages::{self, Slot};
 use crate::data::Dataset;
 use crate::engine::LossSpec;
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, tilt};
 use crate::model::{Drift, Noise, Parameters};
 use crate::objective::{Estimator, Objective};
 use crate::{Matrix, Result};
@@ -33,6 +34,18 @@ pub(crate) struct PairSums {
     pub radial: Option<(Matrix<f64>, Matrix<f64>)>,
     /// Σ −½φ' over all rows.
     pub z_total: f64,
+    /// Σ κ times [`Further::value`].
+    pub further: Matrix<f64>,
+    /// Σ −½φ' and Σ −½φ'' times [`Further::radial`].
+    pub further_radial: Option<(Matrix<f64>, Matrix<f64>)>,
+}
+
+/// Further columns of an environment that sums are asked of, n × columns.
+pub(crate) struct Further<'a> {
+    /// To be weighted by the kernel.
+    pub value: Matrix<f64>,
+    /// To be weighted by derivatives of its profile, if it is not Gaussian.
+    pub radial: Option<&'a Matrix<f64>>,
 }
 
 /// What b̃ is to be.
@@ -50,6 +63,7 @@ impl GpuEngine {
         data: &Dataset,
         kernel: Kernel,
         estimator: Estimator,
+        further: &[Further<'_>],
     ) -> Result<Vec<PairSums>> {
         let traits = kernel.kind().traits();
         let spec = LossSpec { objective: Objective::Skds, kernel, estimator };
@@ -70,6 +84,20 @@ impl GpuEngine {
         let ones = pass(Right::Ones)?;
         let tilted = if traits.tilted { Some(pass(Right::Tilted)?) } else { None };
         let samples = if traits.gaussian { None } else { Some(pass(Right::Samples)?) };
+        let omega: Vec<f64> = (0..data.samples().rows())
+            .map(|i| match traits.tilted {
+                true => tilt(data.samples().row(i).iter().map(|v| v * v).sum()),
+                false => 1.0,
+            })
+            .collect();
+        let written =
+            Written { session: &session, staging: &staging, spec, rows: &rows, layout, data, omega };
+        let mut values = written.sums(0, &further.iter().map(|f| &f.value).collect::<Vec<_>>())?.into_iter();
+        let radial: Option<Vec<&Matrix<f64>>> = further.iter().map(|f| f.radial).collect();
+        let mut derivatives = match radial {
+            Some(radial) => Some(written.sums(1, &radial)?.into_iter().zip(written.sums(2, &radial)?)),
+            None => None,
+        };
         let mut tilted = tilted.map(Vec::into_iter);
         let mut samples = samples.map(Vec::into_iter);
         Ok(ones
@@ -90,9 +118,56 @@ impl GpuEngine {
                     }
                     None => (directions.pop().expect("one direction"), None),
                 };
-                PairSums { ones: first(&drift), tilted: minus, linear, radial, z_total }
+                PairSums {
+                    ones: first(&drift),
+                    tilted: minus,
+                    linear,
+                    radial,
+                    z_total,
+                    further: values.next().expect("one per environment"),
+                    further_radial: derivatives.as_mut().and_then(Iterator::next),
+                }
             })
             .collect())
+    }
+}
+
+/// A session whose b̃ the host writes.
+struct Written<'a> {
+    session: &'a Session,
+    staging: &'a Buffer,
+    spec: LossSpec,
+    rows: &'a [usize],
+    layout: SumLayout,
+    data: &'a Dataset,
+    omega: Vec<f64>,
+}
+
+impl Written<'_> {
+    /// Sums of weights times columns; `weigh` as in [`Job::weigh`](super::shared::Job::weigh).
+    fn sums(&self, weigh: u32, columns: &[&Matrix<f64>]) -> Result<Vec<Matrix<f64>>> {
+        let d = self.session.form.dim;
+        let mut all: Vec<Matrix<f64>> =
+            columns.iter().map(|columns| Matrix::full(columns.rows(), columns.cols(), 0.0)).collect();
+        let width = columns.first().map_or(0, |columns| columns.cols());
+        self.session.weigh_by(weigh)?;
+        for first in (0..width).step_by(d) {
+            let count = d.min(width - first);
+            self.session.write_rows(&self.spec, |e, i| {
+                let mut row = vec![0.0; d];
+                let values = &columns[e].row(i)[first..first + count];
+                row.iter_mut().zip(values).for_each(|(row, value)| *row = *value as f32);
+                (self.omega[self.data.rows(e).start + i], row)
+            })?;
+            let summed = sum_pairs(self.session, self.staging, self.rows, self.layout)?;
+            for (all, Summed { drift, .. }) in all.iter_mut().zip(summed) {
+                for i in 0..all.rows() {
+                    all.row_mut(i)[first..first + count].copy_from_slice(&drift.row(i)[..count]);
+                }
+            }
+        }
+        self.session.weigh_by(0)?;
+        Ok(all)
     }
 }
 
@@ -121,7 +196,19 @@ struct Summed {
     z_total: f64,
 }
 
+/// The sums with b̃ of the parameters that were written.
 fn read_sums(session: &Session, staging: &Buffer, rows: &[usize], layout: SumLayout) -> Result<Vec<Summed>> {
+    let done = AtomicU64::new(0);
+    let before = [stages::DIFFUSION_DIAGONAL.name, stages::DRIFT.name, stages::TILT.name];
+    for span in 0..session.plan.spans.len() {
+        let dispatches = session.dispatches_of(span, &before);
+        session.submit(&dispatches.iter().collect::<Vec<_>>(), &done)?;
+    }
+    sum_pairs(session, staging, rows, layout)
+}
+
+/// The sums with b̃ as it is on the device.
+fn sum_pairs(session: &Session, staging: &Buffer, rows: &[usize], layout: SumLayout) -> Result<Vec<Summed>> {
     let (context, plan, form) = (&session.context, &session.plan, session.form);
     let d = form.dim;
     let mut all: Vec<Summed> = rows
@@ -133,11 +220,6 @@ fn read_sums(session: &Session, staging: &Buffer, rows: &[usize], layout: SumLay
         })
         .collect();
     let done = AtomicU64::new(0);
-    let before = [stages::DIFFUSION_DIAGONAL.name, stages::DRIFT.name, stages::TILT.name];
-    for span in 0..plan.spans.len() {
-        let dispatches = session.dispatches_of(span, &before);
-        session.submit(&dispatches.iter().collect::<Vec<_>>(), &done)?;
-    }
     let stride = form.stride() as usize * 4;
     for (at, span) in plan.spans.iter().enumerate() {
         let dispatches = session.dispatches_of(at, &[stages::ALL_PAIRS.name]);

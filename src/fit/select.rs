@@ -1,0 +1,218 @@
+//! Bandwidth and penalty of a model that is made of given functions, chosen by what is held out.
+//!
+//! There is no law in closed form to predict with, so a fit is judged by the loss itself: SKDS of a held-out part with one
+//! kernel for all settings, a target's shift being what suits it best. Variables count by their squared standard
+//! deviations. Of the settings with the best bandwidth, the one with the largest penalty is taken that is not worse than the
+//! best by more than the standard error of their difference.
+
+use super::tune::{Cell, ENOUGH, Tuning, intervened, multiples};
+use crate::data::Dataset;
+use crate::engine::gpu::GpuEngine;
+use crate::kernel::{Bandwidth, KernelKind};
+use crate::model::PenaltyKind;
+use crate::solve::{Design, Exact, Solution, Spec};
+use crate::{Error, Matrix, Result};
+use rayon::prelude::*;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Penalties at each bandwidth.
+const PENALTIES: usize = 12;
+/// From the one that leaves nothing down to this part of it.
+const LEAST_PENALTY: f64 = 1e-4;
+/// Parts that rows are cut into where fewer than [`ENOUGH`] environments can be left out.
+const ROW_FOLDS: usize = 5;
+
+/// What a choice is made of.
+pub(super) struct Search<'a> {
+    pub data: &'a Dataset,
+    pub targets: &'a Matrix<bool>,
+    /// Whether targets are known: unknown ones cannot be told.
+    pub known: bool,
+    pub design: &'a Design,
+    pub kernel: KernelKind,
+    pub spec: Spec,
+    pub seed: u64,
+}
+
+/// A part to fit to and a part to judge by.
+struct Fold {
+    fit: Vec<usize>,
+    judge: Vec<usize>,
+    /// Rows of their own for both, if rows and not environments are held out.
+    rows: Option<Box<[Dataset; 2]>>,
+}
+
+/// How many fits [`Search::run`] will make.
+pub(super) fn fits_of(kernel: KernelKind, targets: &Matrix<bool>, known: bool) -> u64 {
+    let folds = match intervened(targets, known).len() {
+        count if count >= ENOUGH => count,
+        _ => ROW_FOLDS,
+    };
+    (multiples(kernel).len() * PENALTIES * (folds + 1)) as u64
+}
+
+impl Search<'_> {
+    fn folds(&self) -> Result<Vec<Fold>> {
+        let all: Vec<usize> = (0..self.data.environments()).collect();
+        let left_out = intervened(self.targets, self.known);
+        if left_out.len() >= ENOUGH {
+            let without = |e: usize| all.iter().copied().filter(|other| *other != e).collect();
+            return Ok(left_out
+                .into_iter()
+                .map(|e| Fold { fit: without(e), judge: vec![e], rows: None })
+                .collect());
+        }
+        (0..ROW_FOLDS)
+            .map(|fold| {
+                let part = |held_out: bool| {
+                    let of = |e: usize| {
+                        let rows = self.data.rows(e).filter(|i| (i % ROW_FOLDS == fold) == held_out);
+                        let values: Vec<f64> = rows.flat_map(|i| self.data.samples().row(i).to_vec()).collect();
+                        let (n, d) = (values.len() / self.data.dim(), self.data.dim());
+                        match n < 2 {
+                            true => Err(Error::invalid(format!(
+                                "environment {e} has {} rows, expected more to tune with: give --bandwidth and --lambda",
+                                self.data.rows(e).len()
+                            ))),
+                            false => Ok(Matrix::from_rows(n, d, values)),
+                        }
+                    };
+                    Dataset::from_environments(all.iter().map(|&e| of(e)).collect::<Result<_>>()?)
+                };
+                let rows = Some(Box::new([part(false)?, part(true)?]));
+                Ok(Fold { fit: all.clone(), judge: all.clone(), rows })
+            })
+            .collect()
+    }
+
+    /// Scores every setting and fits the one that is taken.
+    pub(super) fn run(&self, gpu: Option<&GpuEngine>, done: &AtomicU64) -> Result<Tuning> {
+        let median = Bandwidth::Auto.resolve(self.data, self.seed)?;
+        let bandwidths: Vec<f64> = multiples(self.kernel).iter().map(|factor| factor * median).collect();
+        let at = |bandwidth: f64| -> Result<Spec> {
+            Ok(Spec { kernel: self.kernel.with_bandwidth(bandwidth)?, ..self.spec })
+        };
+        let pass = |gpu, data, bandwidth| Exact::on(gpu, data, self.targets, self.design, at(bandwidth)?);
+        let exacts: Vec<Exact> =
+            bandwidths.iter().map(|&h| pass(gpu, self.data, h)).collect::<Result<_>>()?;
+        let judge = pass(gpu, self.data, median)?;
+        let all: Vec<usize> = (0..self.data.environments()).collect();
+        let mut top = f64::MIN_POSITIVE;
+        for exact in &exacts {
+            top = top.max(exact.largest_penalty(&all)?);
+        }
+        let lambdas: Vec<f64> = (0..PENALTIES)
+            .map(|k| rounded(top * LEAST_PENALTY.powf(k as f64 / (PENALTIES - 1) as f64)))
+            .collect();
+        let path = |exact: &Exact, environments: &[usize]| -> Result<Vec<Solution>> {
+            let fits = exact.path(environments, PenaltyKind::Ingoing, &lambdas)?;
+            done.fetch_add(fits.len() as u64, Ordering::Relaxed);
+            Ok(fits)
+        };
+        let folds = self.folds()?;
+        let tasks: Vec<(usize, &Fold)> =
+            (0..exacts.len()).flat_map(|h| folds.iter().map(move |fold| (h, fold))).collect();
+        let scores: Vec<Vec<f64>> = tasks
+            .par_iter()
+            .with_max_len(1)
+            .map(|&(h, Fold { fit, judge: held_out, rows })| {
+                let score = |fits: Vec<Solution>, judge: &Exact| {
+                    fits.iter().map(|fit| judge.held_out_loss(fit, held_out)).collect()
+                };
+                match rows.as_deref() {
+                    None => Ok(score(path(&exacts[h], fit)?, &judge)),
+                    Some([fitted, left_out]) => {
+                        let fits = path(&pass(None, fitted, bandwidths[h])?, fit)?;
+                        Ok(score(fits, &pass(None, left_out, median)?))
+                    }
+                }
+            })
+            .collect::<Result<_>>()?;
+        let mut cells: Vec<Cell> = (0..exacts.len() * PENALTIES)
+            .map(|c| {
+                let (h, l) = (c / PENALTIES, c % PENALTIES);
+                let of_fold = |fold: usize| scores[h * folds.len() + fold][l];
+                let scores: Vec<f64> = (0..folds.len()).map(of_fold).collect();
+                let (score, error) = mean_and_error(&scores);
+                Cell {
+                    bandwidth: (self.kernel != KernelKind::ImqPlus).then_some(bandwidths[h]),
+                    penalty: PenaltyKind::Ingoing,
+                    lambda: lambdas[l],
+                    score,
+                    error,
+                    weight: 0.0,
+                    scores,
+                }
+            })
+            .collect();
+        let leading = chosen(&cells);
+        cells[leading].weight = 1.0;
+        let h = leading / PENALTIES;
+        let fit = path(&exacts[h], &all)?.swap_remove(leading % PENALTIES);
+        Ok(Tuning {
+            held_out: if folds[0].rows.is_some() { "rows" } else { "environments" },
+            folds: folds.len(),
+            kernel: at(bandwidths[h])?.kernel,
+            leading,
+            parameters: fit.parameters,
+            cells,
+            violation: fit.violation,
+            own_loss: Some((fit.loss, fit.penalty)),
+            fell_back: exacts[h].fell_back,
+        })
+    }
+}
+
+/// Three digits: a number that can be typed again.
+fn rounded(value: f64) -> f64 {
+    format!("{value:.2e}").parse().unwrap_or(value)
+}
+
+fn mean_and_error(values: &[f64]) -> (f64, f64) {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let spread = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
+    (mean, (spread / n).sqrt())
+}
+
+/// The largest penalty at the best cell's bandwidth that is not clearly worse than the best.
+fn chosen(cells: &[Cell]) -> usize {
+    let best = (0..cells.len()).fold(0, |best, c| if cells[c].score < cells[best].score { c } else { best });
+    let first = best / PENALTIES * PENALTIES;
+    (first..=best)
+        .find(|&c| {
+            let pairs = cells[c].scores.iter().zip(&cells[best].scores);
+            let differences: Vec<f64> = pairs.map(|(a, b)| a - b).collect();
+            let (mean, error) = mean_and_error(&differences);
+            mean <= error
+        })
+        .unwrap_or(best)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_penalty_that_is_as_good_is_taken() {
+        let cell = |scores: [f64; 3]| Cell {
+            bandwidth: Some(1.0),
+            penalty: PenaltyKind::Ingoing,
+            lambda: 1.0,
+            score: mean_and_error(&scores).0,
+            error: 0.0,
+            weight: 0.0,
+            scores: scores.to_vec(),
+        };
+        let mut cells = vec![cell([9.0, 9.0, 9.0]); 2 * PENALTIES];
+        cells[PENALTIES + 7] = cell([1.0, 1.1, 0.9]);
+        assert_eq!(chosen(&cells), PENALTIES + 7);
+        // Worse on average, but not on every part.
+        cells[PENALTIES + 5] = cell([1.3, 1.0, 0.9]);
+        assert_eq!(chosen(&cells), PENALTIES + 5);
+        // Worse on every part, and at another bandwidth.
+        cells[PENALTIES + 4] = cell([1.2, 1.3, 1.1]);
+        cells[3] = cell([1.0, 1.1, 0.91]);
+        assert_eq!(chosen(&cells), PENALTIES + 5);
+    }
+}

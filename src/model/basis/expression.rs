@@ -1,0 +1,418 @@
+//! Functions of the state as text: numbers, variables, + − * / ^, brackets, and functions of one argument.
+//!
+//! A variable is written by its name, or by its name in braces if that is no plain word: `{gene a}`. `^` binds tighter
+//! than a sign, as in print: −x^2 is −(x²).
+
+use crate::{Error, Result};
+use std::collections::BTreeSet;
+
+/// Brackets within brackets at most: what is read by recursion must end before the stack does.
+const DEEPEST: usize = 100;
+/// Letters of a text at most, for the same reason.
+const LONGEST: usize = 10_000;
+
+/// A function of the state.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Expression {
+    text: String,
+    root: Node,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Node {
+    Number(f64),
+    Variable(usize),
+    /// The variable whose noise is spoken of.
+    Own,
+    Minus(Box<Node>),
+    Call(Function, Box<Node>),
+    Sum(Box<Node>, Box<Node>),
+    Difference(Box<Node>, Box<Node>),
+    Product(Box<Node>, Box<Node>),
+    Quotient(Box<Node>, Box<Node>),
+    Power(Box<Node>, i32),
+    GeneralPower(Box<Node>, Box<Node>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Function {
+    Exp,
+    Log,
+    Sqrt,
+    Abs,
+    Sin,
+    Cos,
+    Tanh,
+    Sigmoid,
+}
+
+const FUNCTIONS: [(&str, Function); 8] = [
+    ("exp", Function::Exp),
+    ("log", Function::Log),
+    ("sqrt", Function::Sqrt),
+    ("abs", Function::Abs),
+    ("sin", Function::Sin),
+    ("cos", Function::Cos),
+    ("tanh", Function::Tanh),
+    ("sigmoid", Function::Sigmoid),
+];
+
+/// The name of the variable itself, where that means something.
+pub(super) const OWN: &str = "self";
+
+impl Expression {
+    /// Reads a text in which `names` are variables. `own` says whether [`OWN`] is one too.
+    pub fn parse(text: &str, names: &[String], own: bool) -> Result<Self> {
+        if text.len() > LONGEST {
+            return Err(Error::invalid(format!(
+                "found an expression of {} letters, expected at most {LONGEST}",
+                text.len()
+            )));
+        }
+        let mut parser = Parser { text, at: 0, names, own, depth: 0 };
+        let root = parser.sum()?;
+        parser.skip_blanks();
+        if parser.at < text.len() {
+            return Err(parser.fail("an operator or the end"));
+        }
+        Ok(Expression { text: text.trim().to_owned(), root })
+    }
+
+    /// As it was written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The value at x; `own` is the variable that [`OWN`] stands for.
+    pub fn at(&self, x: &[f64], own: usize) -> f64 {
+        self.root.at(x, own)
+    }
+
+    /// The variables it depends on, without [`OWN`].
+    pub fn variables(&self) -> BTreeSet<usize> {
+        let mut all = BTreeSet::new();
+        self.root.collect(&mut all);
+        all
+    }
+
+    /// Whether it is the number 1.
+    pub fn is_one(&self) -> bool {
+        self.root == Node::Number(1.0)
+    }
+}
+
+/// A variable's name as it is written in an expression.
+pub(super) fn written(name: &str) -> String {
+    let plain = name.starts_with(|c: char| c.is_alphabetic() || c == '_')
+        && name.chars().all(is_word)
+        && name != OWN
+        && FUNCTIONS.iter().all(|(known, _)| *known != name);
+    if plain { name.to_owned() } else { format!("{{{name}}}") }
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+impl Node {
+    fn at(&self, x: &[f64], own: usize) -> f64 {
+        match self {
+            Node::Number(value) => *value,
+            Node::Variable(j) => x[*j],
+            Node::Own => x[own],
+            Node::Minus(a) => -a.at(x, own),
+            Node::Call(function, a) => function.of(a.at(x, own)),
+            Node::Sum(a, b) => a.at(x, own) + b.at(x, own),
+            Node::Difference(a, b) => a.at(x, own) - b.at(x, own),
+            Node::Product(a, b) => a.at(x, own) * b.at(x, own),
+            Node::Quotient(a, b) => a.at(x, own) / b.at(x, own),
+            Node::Power(a, exponent) => a.at(x, own).powi(*exponent),
+            Node::GeneralPower(a, b) => a.at(x, own).powf(b.at(x, own)),
+        }
+    }
+
+    fn collect(&self, all: &mut BTreeSet<usize>) {
+        match self {
+            Node::Number(_) | Node::Own => {}
+            Node::Variable(j) => {
+                all.insert(*j);
+            }
+            Node::Minus(a) | Node::Call(_, a) | Node::Power(a, _) => a.collect(all),
+            Node::Sum(a, b)
+            | Node::Difference(a, b)
+            | Node::Product(a, b)
+            | Node::Quotient(a, b)
+            | Node::GeneralPower(a, b) => {
+                a.collect(all);
+                b.collect(all);
+            }
+        }
+    }
+}
+
+impl Function {
+    fn of(self, z: f64) -> f64 {
+        match self {
+            Function::Exp => z.exp(),
+            Function::Log => z.ln(),
+            Function::Sqrt => z.sqrt(),
+            Function::Abs => z.abs(),
+            Function::Sin => z.sin(),
+            Function::Cos => z.cos(),
+            Function::Tanh => z.tanh(),
+            Function::Sigmoid => 1.0 / (1.0 + (-z).exp()),
+        }
+    }
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    at: usize,
+    names: &'a [String],
+    own: bool,
+    depth: usize,
+}
+
+impl Parser<'_> {
+    fn fail(&self, expected: &str) -> Error {
+        let found = match self.text[self.at..].chars().next() {
+            Some(c) => format!("'{c}'"),
+            None => "the end".into(),
+        };
+        let place = self.text[..self.at].chars().count() + 1;
+        Error::invalid(format!("'{}': found {found} at place {place}, expected {expected}", self.text.trim()))
+    }
+
+    fn skip_blanks(&mut self) {
+        let rest = &self.text[self.at..];
+        self.at += rest.len() - rest.trim_start().len();
+    }
+
+    /// Takes one of these signs, if it is next.
+    fn sign(&mut self, signs: &str) -> Option<char> {
+        self.skip_blanks();
+        let next = self.text[self.at..].chars().next().filter(|c| signs.contains(*c))?;
+        self.at += next.len_utf8();
+        Some(next)
+    }
+
+    fn sum(&mut self) -> Result<Node> {
+        self.depth += 1;
+        if self.depth > DEEPEST {
+            return Err(self.fail(&format!("at most {DEEPEST} brackets within each other")));
+        }
+        let mut left = self.product()?;
+        while let Some(sign) = self.sign("+-−") {
+            let right = Box::new(self.product()?);
+            left = match sign {
+                '+' => Node::Sum(Box::new(left), right),
+                _ => Node::Difference(Box::new(left), right),
+            };
+        }
+        self.depth -= 1;
+        Ok(left)
+    }
+
+    fn product(&mut self) -> Result<Node> {
+        let mut left = self.signed()?;
+        while let Some(sign) = self.sign("*/·") {
+            let right = Box::new(self.signed()?);
+            left = match sign {
+                '/' => Node::Quotient(Box::new(left), right),
+                _ => Node::Product(Box::new(left), right),
+            };
+        }
+        Ok(left)
+    }
+
+    fn signed(&mut self) -> Result<Node> {
+        let mut negative = false;
+        while let Some(sign) = self.sign("+-−") {
+            negative ^= sign != '+';
+        }
+        let node = self.power()?;
+        Ok(if negative { Node::Minus(Box::new(node)) } else { node })
+    }
+
+    fn power(&mut self) -> Result<Node> {
+        let base = self.atom()?;
+        if self.sign("^").is_none() {
+            return Ok(base);
+        }
+        self.depth += 1;
+        if self.depth > DEEPEST {
+            return Err(self.fail(&format!("at most {DEEPEST} powers of powers")));
+        }
+        // To the right: x^2^3 is x^(2^3).
+        let exponent = self.signed()?;
+        self.depth -= 1;
+        let whole = |value: f64| value.fract() == 0.0 && value.abs() <= 64.0;
+        Ok(match &exponent {
+            Node::Number(value) if whole(*value) => Node::Power(Box::new(base), *value as i32),
+            Node::Minus(inner) if matches!(**inner, Node::Number(value) if whole(value)) => {
+                Node::Power(Box::new(base), exponent.at(&[], 0) as i32)
+            }
+            _ => Node::GeneralPower(Box::new(base), Box::new(exponent)),
+        })
+    }
+
+    fn atom(&mut self) -> Result<Node> {
+        if self.sign("(").is_some() {
+            let inner = self.sum()?;
+            return if self.sign(")").is_some() { Ok(inner) } else { Err(self.fail("')'")) };
+        }
+        if self.sign("{").is_some() {
+            let Some(length) = self.text[self.at..].find('}') else { return Err(self.fail("a '}'")) };
+            let name = &self.text[self.at..self.at + length];
+            let variable = self.variable(name)?;
+            self.at += length + 1;
+            return Ok(variable);
+        }
+        self.skip_blanks();
+        let rest = &self.text[self.at..];
+        match rest.chars().next() {
+            Some(c) if c.is_ascii_digit() || c == '.' => self.number(),
+            Some(c) if c.is_alphabetic() || c == '_' => {
+                let length = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
+                let word = &rest[..length];
+                if let Some(j) = self.names.iter().position(|name| name == word) {
+                    self.at += length;
+                    return Ok(Node::Variable(j));
+                }
+                if let Some((_, function)) = FUNCTIONS.iter().find(|(name, _)| *name == word) {
+                    self.at += length;
+                    if self.sign("(").is_none() {
+                        return Err(self.fail("'(' after a function"));
+                    }
+                    let inner = self.sum()?;
+                    return match self.sign(")") {
+                        Some(_) => Ok(Node::Call(*function, Box::new(inner))),
+                        None => Err(self.fail("')'")),
+                    };
+                }
+                let variable = self.variable(word)?;
+                self.at += length;
+                Ok(variable)
+            }
+            _ => Err(self.fail("a number, a variable or '('")),
+        }
+    }
+
+    fn number(&mut self) -> Result<Node> {
+        let rest = &self.text[self.at..];
+        let mut length = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        // An exponent, if digits follow.
+        let tail = &rest[length..];
+        if let Some(after) = tail.strip_prefix(['e', 'E']) {
+            let digits = after.strip_prefix(['+', '-']).unwrap_or(after);
+            let count = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+            if count > 0 {
+                length += tail.len() - digits.len() + count;
+            }
+        }
+        match rest[..length].parse::<f64>() {
+            Ok(value) if value.is_finite() => {
+                self.at += length;
+                Ok(Node::Number(value))
+            }
+            _ => Err(self.fail("a finite number")),
+        }
+    }
+
+    fn variable(&self, name: &str) -> Result<Node> {
+        if let Some(j) = self.names.iter().position(|known| known == name) {
+            return Ok(Node::Variable(j));
+        }
+        if self.own && name == OWN {
+            return Ok(Node::Own);
+        }
+        let mut known = self.names.iter().take(10).map(String::as_str).collect::<Vec<_>>().join(", ");
+        if self.names.len() > 10 {
+            known.push_str(", …");
+        }
+        if self.own {
+            known = format!("{OWN}, {known}");
+        }
+        Err(Error::invalid(format!(
+            "'{}': unknown variable '{name}', expected one of {known}",
+            self.text.trim()
+        )))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names() -> Vec<String> {
+        ["x", "y", "gene a", "exp"].map(String::from).to_vec()
+    }
+
+    fn value(text: &str) -> f64 {
+        Expression::parse(text, &names(), true).unwrap().at(&[2.0, -3.0, 5.0, 7.0], 1)
+    }
+
+    #[test]
+    fn values_are_those_of_print() {
+        for (text, expected) in [
+            ("1 + 2*3", 7.0),
+            ("-x^2", -4.0),
+            ("(-x)^2", 4.0),
+            ("2^-1", 0.5),
+            ("2^3^2", 512.0),
+            ("x - 1 - 1", 0.0),
+            ("8/2/2", 2.0),
+            ("x*-y", 6.0),
+            ("1e2 + 2.5E-1", 100.25),
+            ("{gene a} * {x}", 10.0),
+            ("1 + self^2", 10.0),
+            ("exp", 7.0),
+            ("abs(y) + sqrt(4) · 2", 7.0),
+            ("--x", 2.0),
+            ("x^0.5 * x^0.5", 2.0000000000000004),
+            ("sigmoid(0) + tanh(0) + cos(0) + sin(0) + log(1)", 1.5),
+        ] {
+            assert_eq!(value(text), expected, "{text}");
+        }
+        let gaussian = Expression::parse("exp(-0.5*((x-1)/2)^2)", &["x".into()], false).unwrap();
+        assert!((gaussian.at(&[2.0], 0) - (-0.125f64).exp()).abs() < 1e-15);
+        assert_eq!(gaussian.variables().into_iter().collect::<Vec<_>>(), [0]);
+    }
+
+    #[test]
+    fn wrong_texts_get_a_sentence_and_deep_ones_an_end() {
+        let deep = "(".repeat(4000) + "x";
+        let powers = "2^".repeat(4000) + "x";
+        let signs = "-".repeat(4000) + "x";
+        let long = "x+".repeat(100_000) + "x";
+        for (text, piece) in [
+            ("", "found the end at place 1, expected a number"),
+            ("x +", "found the end"),
+            ("x y", "found 'y' at place 3, expected an operator or the end"),
+            ("(x", "expected ')'"),
+            ("{x", "expected a '}'"),
+            ("sin x", "expected '(' after a function"),
+            ("z", "unknown variable 'z', expected one of self, x, y, gene a, exp"),
+            ("1..2", "expected a finite number"),
+            ("1e999", "expected a finite number"),
+            ("x % 2", "found '%'"),
+            (&deep, "brackets within each other"),
+            (&powers, "powers of powers"),
+            (&long, "expected at most 10000"),
+        ] {
+            let sentence = Expression::parse(text, &names(), true).unwrap_err().to_string();
+            assert!(sentence.contains(piece), "{sentence:.200}");
+        }
+        assert_eq!(value(&signs), 2.0);
+        assert!(Expression::parse("self", &names(), false).is_err());
+    }
+
+    #[test]
+    fn names_are_written_so_that_they_can_be_read() {
+        for name in ["x", "gene a", "exp", "self", "1st", "γ", "a-b"] {
+            let names = vec!["other".to_owned(), name.to_owned()];
+            let read = Expression::parse(&written(name), &names, true).unwrap();
+            assert_eq!(read.variables().into_iter().collect::<Vec<_>>(), [1], "{name}");
+        }
+    }
+}

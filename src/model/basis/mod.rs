@@ -1,0 +1,293 @@
+//! Drifts and diffusions that are linear in given functions of the state (the paper's Example 10).
+//!
+//! ```text
+//! b_j(x) = Σ_p coefficients_jp f_p(x) + biases_j          a_j(x) = Σ_k amounts_jk g_k(x),  amounts ≥ 0
+//! ```
+//!
+//! A polynomial says nothing outside of the data and rarely has a stationary law there, so functions see the state only
+//! within a box around the data, [`Basis::low`] to [`Basis::high`], and outside of it the drift leads back: with bounded
+//! functions and a pull that grows, every model of this form has a stationary law.
+
+mod expression;
+mod features;
+
+pub(crate) use expression::Expression;
+pub use features::FeatureChoice;
+
+use crate::data::Dataset;
+use crate::{Error, Matrix, Result};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// Widening of the box at either side, in widths of the data's range.
+const MARGIN: f64 = 0.5;
+/// Functions at most.
+const MOST: usize = 5000;
+
+/// The functions that a drift and a diffusion are made of, and where they are known.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Basis {
+    features: Vec<Expression>,
+    diffusion: Vec<Expression>,
+    /// The standard deviation of each feature over the data: what makes coefficients comparable.
+    pub scales: Vec<f64>,
+    /// The mean of each variable over the data.
+    pub centre: Vec<f64>,
+    /// Its standard deviation.
+    pub spread: Vec<f64>,
+    /// The least value of each variable that functions see.
+    pub low: Vec<f64>,
+    /// The largest.
+    pub high: Vec<f64>,
+    /// The amount of the first noise of each variable, which fixes its speed: with it alone, variables that do not act on
+    /// each other revert at about the rate 1.
+    pub fixed_amounts: Vec<f64>,
+}
+
+/// A basis as files hold it.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Written {
+    features: Vec<String>,
+    diffusion: Vec<String>,
+    scales: Vec<f64>,
+    centre: Vec<f64>,
+    spread: Vec<f64>,
+    low: Vec<f64>,
+    high: Vec<f64>,
+    fixed_amounts: Vec<f64>,
+}
+
+impl Basis {
+    /// The functions that `features` and `diffusion` (expressions with `self` for the variable itself, separated by
+    /// commas) stand for on this data.
+    pub fn new(features: &FeatureChoice, diffusion: &str, data: &Dataset) -> Result<Basis> {
+        let names = data.names();
+        let features = features.expressions(data)?;
+        if features.len() > MOST {
+            return Err(Error::invalid(format!(
+                "found {} features of {} variables, expected at most {MOST}",
+                features.len(),
+                data.dim()
+            )));
+        }
+        let diffusion = diffusion
+            .split(',')
+            .map(|text| Expression::parse(text, names, true))
+            .collect::<Result<Vec<_>>>()?;
+        let x = data.samples();
+        let (centre, spread) = moments(x);
+        let range = |j: usize| {
+            let values = (0..x.rows()).map(|i| x[(i, j)]);
+            values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)))
+        };
+        let ranges: Vec<(f64, f64)> = (0..data.dim()).map(range).collect();
+        let mut basis = Basis {
+            scales: vec![1.0; features.len()],
+            features,
+            diffusion,
+            centre,
+            spread,
+            low: ranges.iter().map(|(low, high)| low - MARGIN * (high - low)).collect(),
+            high: ranges.iter().map(|(low, high)| high + MARGIN * (high - low)).collect(),
+            fixed_amounts: vec![1.0; data.dim()],
+        };
+        if let Some(j) = (0..data.dim()).find(|&j| !is_spread(basis.spread[j], basis.centre[j])) {
+            return Err(Error::invalid(format!(
+                "variable '{}' is constant, expected one that varies",
+                names[j]
+            )));
+        }
+        let values = basis.features_of(x);
+        let (means, scales) = moments(&values);
+        for (p, feature) in basis.features.iter().enumerate() {
+            let found = if !means[p].is_finite() || !scales[p].is_finite() {
+                "not finite everywhere"
+            } else if !is_spread(scales[p], means[p]) {
+                "constant"
+            } else {
+                continue;
+            };
+            return Err(Error::invalid(format!(
+                "the feature '{}' is {found} on the data, expected one that varies and is finite",
+                feature.text()
+            )));
+        }
+        basis.scales = scales;
+        let amounts = basis.diffusion_of(x);
+        for (at, value) in amounts.as_slice().iter().enumerate() {
+            if !(*value >= 0.0 && value.is_finite()) {
+                let (j, k) = (at % amounts.cols() / basis.diffusion.len(), at % basis.diffusion.len());
+                return Err(Error::invalid(format!(
+                    "the diffusion '{}' is {value} for variable '{}' in row {}, expected at least 0",
+                    basis.diffusion[k].text(),
+                    names[j],
+                    at / amounts.cols()
+                )));
+            }
+        }
+        for j in 0..data.dim() {
+            let at = j * basis.diffusion.len();
+            let mean = (0..x.rows()).map(|i| amounts[(i, at)]).sum::<f64>() / x.rows() as f64;
+            if mean == 0.0 {
+                return Err(Error::invalid(format!(
+                    "the first diffusion, '{}', is 0 for variable '{}', expected a noise that is there",
+                    basis.diffusion[0].text(),
+                    names[j]
+                )));
+            }
+            // dX = −X dt + dB has the variance ½.
+            basis.fixed_amounts[j] = 2.0 * basis.spread[j].powi(2) / mean;
+        }
+        Ok(basis)
+    }
+
+    /// The number of variables.
+    pub fn dim(&self) -> usize {
+        self.low.len()
+    }
+
+    /// The number of functions f_p.
+    pub fn features(&self) -> usize {
+        self.features.len()
+    }
+
+    /// f_p as text.
+    pub fn feature(&self, p: usize) -> &str {
+        self.features[p].text()
+    }
+
+    /// The number of functions g_k.
+    pub fn amounts(&self) -> usize {
+        self.diffusion.len()
+    }
+
+    /// Whether the diffusion is the same everywhere.
+    pub fn has_constant_diffusion(&self) -> bool {
+        self.diffusion.len() == 1 && self.diffusion[0].is_one()
+    }
+
+    /// The variables that f_p depends on.
+    pub fn variables(&self, p: usize) -> BTreeSet<usize> {
+        self.features[p].variables()
+    }
+
+    /// Whether f_p depends on nothing but variable j.
+    pub fn is_own(&self, p: usize, j: usize) -> bool {
+        self.features[p].variables().into_iter().eq([j])
+    }
+
+    /// f_p at a point, which is taken as it is.
+    pub fn feature_at(&self, p: usize, x: &[f64]) -> f64 {
+        self.features[p].at(x, 0)
+    }
+
+    /// g_k at a point for variable j.
+    pub fn diffusion_at(&self, k: usize, j: usize, x: &[f64]) -> f64 {
+        self.diffusion[k].at(x, j)
+    }
+
+    /// All features of all rows, n × p.
+    pub fn features_of(&self, x: &Matrix<f64>) -> Matrix<f64> {
+        Matrix::from_fn(x.rows(), self.features.len(), |i, p| self.feature_at(p, x.row(i)))
+    }
+
+    /// All diffusions of all rows, n × (d·m), those of a variable side by side.
+    pub fn diffusion_of(&self, x: &Matrix<f64>) -> Matrix<f64> {
+        let m = self.diffusion.len();
+        Matrix::from_fn(x.rows(), self.dim() * m, |i, at| self.diffusion_at(at % m, at / m, x.row(i)))
+    }
+
+    pub(crate) fn to_written(&self) -> Written {
+        let texts = |all: &[Expression]| all.iter().map(|e| e.text().to_owned()).collect();
+        Written {
+            features: texts(&self.features),
+            diffusion: texts(&self.diffusion),
+            scales: self.scales.clone(),
+            centre: self.centre.clone(),
+            spread: self.spread.clone(),
+            low: self.low.clone(),
+            high: self.high.clone(),
+            fixed_amounts: self.fixed_amounts.clone(),
+        }
+    }
+
+    pub(crate) fn from_written(written: Written, names: &[String]) -> Result<Basis> {
+        let parse = |all: &[String], own: bool| {
+            all.iter().map(|text| Expression::parse(text, names, own)).collect::<Result<Vec<_>>>()
+        };
+        let Written { features, diffusion, scales, centre, spread, low, high, fixed_amounts } = written;
+        let (features, diffusion) = (parse(&features, false)?, parse(&diffusion, true)?);
+        let d = names.len();
+        let fits = scales.len() == features.len()
+            && [&centre, &spread, &low, &high, &fixed_amounts].iter().all(|list| list.len() == d)
+            && !diffusion.is_empty();
+        let positive = scales.iter().chain(&spread).chain(&fixed_amounts).all(|s| *s > 0.0 && s.is_finite());
+        let ordered = (0..d).all(|j| fits && low[j].is_finite() && high[j].is_finite() && low[j] < high[j]);
+        if !(fits && positive && ordered && centre.iter().all(|c| c.is_finite())) {
+            return Err(Error::invalid(format!(
+                "found lists of other lengths or signs, expected one scale above 0 per feature and numbers for {d} variables"
+            )));
+        }
+        Ok(Basis { features, diffusion, scales, centre, spread, low, high, fixed_amounts })
+    }
+}
+
+/// Mean and standard deviation of each column.
+fn moments(x: &Matrix<f64>) -> (Vec<f64>, Vec<f64>) {
+    let n = x.rows() as f64;
+    let column = |j: usize| (0..x.rows()).map(move |i| x[(i, j)]);
+    let means: Vec<f64> = (0..x.cols()).map(|j| column(j).sum::<f64>() / n).collect();
+    let deviation = |j: usize| (column(j).map(|v| (v - means[j]) * (v - means[j])).sum::<f64>() / n).sqrt();
+    let deviations = (0..x.cols()).map(deviation).collect();
+    (means, deviations)
+}
+
+/// Whether a deviation is more than rounding.
+fn is_spread(deviation: f64, mean: f64) -> bool {
+    deviation > 1e-12 * mean.abs().max(f64::MIN_POSITIVE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn data() -> Dataset {
+        let x = Matrix::from_fn(50, 2, |i, j| (0.7 * i as f64 + 2.0 * j as f64).sin() * (1.0 + j as f64));
+        Dataset::from_environments(vec![x]).unwrap()
+    }
+
+    #[test]
+    fn a_basis_survives_its_file() {
+        let basis = Basis::new(&"rbf:3".parse().unwrap(), "1, self^2", &data()).unwrap();
+        assert_eq!((basis.features(), basis.amounts(), basis.dim()), (8, 2, 2));
+        let text = serde_json::to_string(&basis.to_written()).unwrap();
+        let back = Basis::from_written(serde_json::from_str(&text).unwrap(), data().names()).unwrap();
+        assert_eq!(back, basis);
+        let x = [0.3, -0.9];
+        assert_eq!(basis.diffusion_at(1, 1, &x), 0.81);
+        assert!(basis.is_own(0, 0) && !basis.is_own(0, 1));
+    }
+
+    #[test]
+    fn functions_that_say_nothing_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("features.txt");
+        for (features, diffusion, piece) in [
+            ("x0\n3*2", "1", "'3*2' is constant"),
+            ("log(x0)", "1", "'log(x0)' is not finite everywhere"),
+            ("x0", "self", "expected at least 0"),
+            ("x0", "0*self, 1", "expected a noise that is there"),
+            ("x0", "", "expected a number"),
+            ("x7", "1", "unknown variable 'x7'"),
+            ("# nothing\n\n", "1", "no features"),
+        ] {
+            std::fs::write(&file, features).unwrap();
+            let choice = file.to_str().unwrap().parse().unwrap();
+            let sentence = Basis::new(&choice, diffusion, &data()).unwrap_err().to_string();
+            assert!(sentence.contains(piece), "{sentence}");
+        }
+        let missing = "no-such-file".parse().unwrap();
+        assert!(Basis::new(&missing, "1", &data()).is_err());
+    }
+}
