@@ -22,7 +22,8 @@ fn statistics_on_the_device_are_the_hosts_to_f32() {
     {
         let data = random_data(case as u64, &rows, d);
         let basis = |features: &str, diffusion: &str| {
-            Design::Basis(Arc::new(Basis::new(&features.parse().unwrap(), diffusion, &data).unwrap()))
+            let basis = Basis::new(&features.parse().unwrap(), diffusion, &data).unwrap();
+            Design::basis(Arc::new(basis), &data).unwrap()
         };
         let functions = if d > 5 { "rbf:2" } else { "polynomial:2" };
         for design in [Design::Linear, basis(functions, "1"), basis("polynomial:1", "1, self^2/9")] {

@@ -93,7 +93,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let bandwidth = args.bandwidth.resolve(&data, args.seed)?;
     let kernel = args.kernel.with_bandwidth(bandwidth)?;
     let design = match &args.features {
-        Some(features) => Design::Basis(Arc::new(Basis::new(features, &args.diffusion, &data)?)),
+        Some(features) => Design::basis(Arc::new(Basis::new(features, &args.diffusion, &data)?), &data)?,
         None => Design::Linear,
     };
     let mut sizes = Vec::new();

@@ -158,7 +158,8 @@ impl Problem {
         let targets = start::targets(&data, &settings);
         let design = match settings.model {
             ModelKind::Basis => {
-                Design::Basis(Arc::new(Basis::new(&settings.features, &settings.diffusion, &data)?))
+                let basis = Basis::new(&settings.features, &settings.diffusion, &data)?;
+                Design::basis(Arc::new(basis), &data)?
             }
             ModelKind::Linear | ModelKind::Mlp => Design::Linear,
         };

@@ -5,7 +5,7 @@
 //! by the number of chains alone: the bits do not depend on the number of threads.
 
 use super::Intervention;
-use super::functions::Functions;
+use super::functions::{FunctionSpace, Functions};
 use super::network::Network;
 use crate::engine::cpu::matmul::product_sequential;
 use crate::engine::cpu::simd::dispatch;
@@ -183,6 +183,7 @@ struct Group {
     /// σ z, for a full σ and one that depends on the state.
     spread: Vec<f64>,
     hidden: Vec<f32>,
+    functions: FunctionSpace,
     step: usize,
 }
 
@@ -228,6 +229,7 @@ impl Group {
             z: vec![0.0; d * chains],
             spread: vec![0.0; if alone { 0 } else { d * chains }],
             hidden: Vec::new(),
+            functions: FunctionSpace::default(),
             step: 0,
         }
     }
@@ -257,7 +259,7 @@ impl Group {
             }
             Prepared::Mlp(network) => network.drift(&self.x, chains, &mut self.b, &mut self.hidden),
             Prepared::Functions(functions) => {
-                functions.evaluate(&self.x, chains, &mut self.b, &mut self.spread);
+                functions.evaluate(&self.x, chains, &mut self.b, &mut self.spread, &mut self.functions);
             }
         }
         self.z.iter_mut().for_each(|z| *z = StandardNormal.sample(&mut self.rng));

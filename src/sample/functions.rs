@@ -4,7 +4,9 @@
 //! the drift is at most half of the box, so that a steep function cannot throw a chain from one wall to the other.
 
 use crate::Matrix;
+use crate::engine::cpu::matmul::product_sequential;
 use crate::model::Basis;
+use faer::{Accum, MatMut, MatRef};
 use std::sync::Arc;
 
 /// The rate at which a chain outside of the box returns to it.
@@ -21,6 +23,16 @@ pub(super) struct Functions {
     amounts: Matrix<f64>,
     /// The largest drift of each variable.
     steepest: Vec<f64>,
+}
+
+/// Space that evaluations use again.
+#[derive(Default)]
+pub(super) struct FunctionSpace {
+    /// The chains within the box.
+    seen: Vec<f64>,
+    /// Functions of them.
+    values: Vec<f64>,
+    pool: Vec<Vec<f64>>,
 }
 
 impl Functions {
@@ -49,26 +61,54 @@ impl Functions {
     }
 
     /// The drift without its biases, and √dt σ, of every chain; the entries of a variable are contiguous.
-    pub(super) fn evaluate(&self, x: &[f64], chains: usize, b: &mut [f64], sigma: &mut [f64]) {
-        let (d, m) = (self.amounts.rows(), self.amounts.cols());
+    pub(super) fn evaluate(
+        &self,
+        x: &[f64],
+        chains: usize,
+        b: &mut [f64],
+        sigma: &mut [f64],
+        space: &mut FunctionSpace,
+    ) {
+        let (d, used) = (self.amounts.rows(), self.used.len());
+        let FunctionSpace { seen, values, pool } = space;
+        seen.resize(d * chains, 0.0);
+        values.resize(used.max(1) * chains, 0.0);
+        let columns = seen.chunks_exact_mut(chains).zip(x.chunks_exact(chains));
+        for ((seen, x), (low, high)) in columns.zip(self.basis.low.iter().zip(&self.basis.high)) {
+            // A NaN stays one.
+            seen.iter_mut().zip(x).for_each(|(seen, x)| *seen = x.clamp(*low, *high));
+        }
+        for (&p, values) in self.used.iter().zip(values.chunks_exact_mut(chains)) {
+            self.basis.fill_feature(p, seen, values, pool);
+        }
+        product_sequential(
+            MatMut::from_column_major_slice_mut(b, chains, d),
+            Accum::Replace,
+            MatRef::from_column_major_slice(&values[..used * chains], chains, used),
+            self.coefficients.view().transpose(),
+        );
         let constant = self.basis.has_constant_diffusion();
-        let (mut seen, mut values) = (vec![0.0; d], vec![0.0; self.used.len()]);
-        for chain in 0..chains {
-            for j in 0..d {
-                let x = x[j * chains + chain];
-                // A NaN stays one.
-                seen[j] = x.clamp(self.basis.low[j], self.basis.high[j]);
+        for j in 0..d {
+            let column = j * chains..(j + 1) * chains;
+            let steepest = self.steepest[j];
+            for ((b, x), seen) in
+                b[column.clone()].iter_mut().zip(&x[column.clone()]).zip(&seen[column.clone()])
+            {
+                *b = b.clamp(-steepest, steepest) - PULL * (x - seen);
             }
-            for (value, &p) in values.iter_mut().zip(&self.used) {
-                *value = self.basis.feature_at(p, &seen);
+            let sigma = &mut sigma[column];
+            if constant {
+                sigma.fill(self.amounts[(j, 0)].sqrt());
+                continue;
             }
-            for j in 0..d {
-                let at = j * chains + chain;
-                let drift: f64 = self.coefficients.row(j).iter().zip(&values).map(|(c, v)| c * v).sum();
-                b[at] = drift.clamp(-self.steepest[j], self.steepest[j]) - PULL * (x[at] - seen[j]);
-                let of = |k: usize| if constant { 1.0 } else { self.basis.diffusion_at(k, j, &seen) };
-                sigma[at] = (0..m).map(|k| self.amounts[(j, k)] * of(k)).sum::<f64>().sqrt();
+            sigma.fill(0.0);
+            for k in 0..self.amounts.cols() {
+                let values = &mut values[..chains];
+                self.basis.fill_diffusion(k, j, seen, values, pool);
+                let amount = self.amounts[(j, k)];
+                sigma.iter_mut().zip(values).for_each(|(sigma, value)| *sigma += amount * *value);
             }
+            sigma.iter_mut().for_each(|sigma| *sigma = sigma.sqrt());
         }
     }
 }

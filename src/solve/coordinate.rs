@@ -27,15 +27,15 @@ pub(super) struct Own {
     pub penalised: Vec<usize>,
     /// Functions of the drift whose coefficients are not; the constant is among them.
     free: Vec<usize>,
-    /// Functions of the noise whose amounts are sought.
-    free_amounts: Vec<usize>,
-    /// What fixes the speed: a coefficient of this value.
+    /// Functions of the noise.
+    amounts: usize,
+    /// What fixes the speed: a coefficient of this value, if all others are 0.
     fixed: (usize, f64),
+    /// By how much each function's coefficient lowers the fixed one; empty if it does not.
+    slopes: Vec<f64>,
     /// Coefficients are w times this.
     unit: f64,
     ridge: f64,
-    /// The least value of an amount.
-    least: f64,
     /// Environments that shift it.
     pub shifted: Vec<usize>,
     /// Environments that have a noise of their own.
@@ -46,32 +46,34 @@ impl Own {
     pub(super) fn new(design: &Design, d: usize, j: usize, shifted: Vec<usize>, scaled: Vec<usize>) -> Self {
         let last = design.features(d) - 1;
         match design {
-            // w_jj = −1.
             Design::Linear => Own {
                 j,
                 penalised: (0..d).filter(|&i| i != j).collect(),
                 free: vec![last],
-                free_amounts: vec![0],
+                amounts: 1,
                 fixed: (j, -1.0),
+                slopes: Vec::new(),
                 unit: 1.0,
                 ridge: 0.0,
-                least: LEAST_NOISE,
                 shifted,
                 scaled,
             },
-            // The amount of the first noise.
-            Design::Basis(basis) => Own {
-                j,
-                penalised: (0..last).filter(|&p| !basis.is_own(p, j)).collect(),
-                free: (0..last).filter(|&p| basis.is_own(p, j)).chain([last]).collect(),
-                free_amounts: (1..basis.amounts()).collect(),
-                fixed: (last + 1, basis.fixed_amounts[j]),
-                unit: basis.spread[j],
-                ridge: RIDGE,
-                least: 0.0,
-                shifted,
-                scaled,
-            },
+            Design::Basis { basis, speed } => {
+                let pivot = speed.pivots[j];
+                let others = || (0..last).filter(|&p| p != pivot);
+                Own {
+                    j,
+                    penalised: others().filter(|&p| !basis.is_own(p, j)).collect(),
+                    free: others().filter(|&p| basis.is_own(p, j)).chain([last]).collect(),
+                    amounts: basis.amounts(),
+                    fixed: (pivot, speed.alone[j]),
+                    slopes: speed.slopes.row(j).to_vec(),
+                    unit: basis.spread[j],
+                    ridge: RIDGE,
+                    shifted,
+                    scaled,
+                }
+            }
         }
     }
 
@@ -79,18 +81,19 @@ impl Own {
     fn unknowns(&self, last: usize) -> Vec<Unknown> {
         let first_amount = last + 1;
         let shared = if self.scaled.is_empty() { Where::Everywhere } else { Where::Elsewhere };
-        let plain = |at: usize, place: Where| Unknown { at, place, factor: 1.0, least: None };
-        let mut all: Vec<Unknown> = self
-            .penalised
-            .iter()
-            .map(|&at| Unknown { factor: self.unit, ..plain(at, Where::Everywhere) })
-            .collect();
-        all.extend(self.free.iter().map(|&at| plain(at, Where::Everywhere)));
-        all.extend(
-            self.free_amounts
-                .iter()
-                .map(|k| Unknown { least: Some(self.least), ..plain(first_amount + k, shared) }),
-        );
+        let plain = |at: usize, place: Where| Unknown { terms: vec![(at, 1.0)], place, least: None };
+        let function = |at: usize, factor: f64| {
+            let mut terms = vec![(at, factor)];
+            if let Some(slope) = self.slopes.get(at).filter(|slope| **slope != 0.0) {
+                terms.push((self.fixed.0, -factor * slope));
+            }
+            Unknown { terms, place: Where::Everywhere, least: None }
+        };
+        let mut all: Vec<Unknown> = self.penalised.iter().map(|&at| function(at, self.unit)).collect();
+        all.extend(self.free.iter().map(|&at| function(at, 1.0)));
+        // Some noise is always there; further amounts may vanish.
+        let least = |k: usize| Some(if k == 0 { LEAST_NOISE } else { 0.0 });
+        all.extend((0..self.amounts).map(|k| Unknown { least: least(k), ..plain(first_amount + k, shared) }));
         all.extend(self.shifted.iter().map(|&e| plain(last, Where::Only(e))));
         all.extend(
             self.scaled
@@ -112,11 +115,9 @@ enum Where {
 
 /// One entry of t.
 struct Unknown {
-    /// Which coefficient it adds to.
-    at: usize,
+    /// Which coefficients it adds to, and by which factors.
+    terms: Vec<(usize, f64)>,
     place: Where,
-    /// By which factor.
-    factor: f64,
     least: Option<f64>,
 }
 
@@ -128,6 +129,17 @@ struct Forms<'a> {
 }
 
 impl Forms<'_> {
+    /// Over the environments where both unknowns act.
+    fn between(&self, u: &Unknown, v: &Unknown) -> f64 {
+        let mut sum = 0.0;
+        for &(a, factor_a) in &u.terms {
+            for &(b, factor_b) in &v.terms {
+                sum += factor_a * factor_b * self.entry((a, u.place), (b, v.place));
+            }
+        }
+        sum
+    }
+
     /// Over the environments where both coefficients act.
     fn entry(&self, (a, place_a): (usize, Where), (b, place_b): (usize, Where)) -> f64 {
         let j = self.own.j;
@@ -159,9 +171,8 @@ pub(super) struct Coordinate {
     constant: f64,
     /// The least values of n.
     least: Vec<Option<f64>>,
-    /// Functions of the drift and of the noise.
+    /// Functions of the drift.
     features: usize,
-    amounts: usize,
 }
 
 /// The problem of w alone: ½ wᵀQw − cᵀw, but for a constant.
@@ -197,31 +208,27 @@ impl Coordinate {
     /// Assembles the mean over `environments` of the loss of coordinate `own.j`; `sum` is the sum of their statistics.
     pub(super) fn new(own: Own, all: &[Statistics], environments: usize, sum: &Statistics) -> Self {
         let features = sum.drift.rows();
-        let amounts = sum.cross.cols() / sum.noise.rows();
         let unknowns = own.unknowns(features - 1);
         let forms = Forms { own: &own, all, sum };
         let factor = 2.0 / environments as f64;
-        let (at, value) = own.fixed;
-        // An amount that is fixed acts where the noise is not the environment's own.
-        let elsewhere = at >= features && !own.scaled.is_empty();
-        let fixed = (at, if elsewhere { Where::Elsewhere } else { Where::Everywhere });
+        let fixed = Unknown { terms: vec![own.fixed], place: Where::Everywhere, least: None };
         let size = unknowns.len();
         let mut h = Matrix::full(size, size, 0.0);
         let mut g = vec![0.0; size];
         for (a, u) in unknowns.iter().enumerate() {
             for (b, v) in unknowns[..=a].iter().enumerate() {
-                let entry = factor * u.factor * v.factor * forms.entry((u.at, u.place), (v.at, v.place));
+                let entry = factor * forms.between(u, v);
                 h[(a, b)] = entry;
                 h[(b, a)] = entry;
             }
-            g[a] = factor * u.factor * value * forms.entry((u.at, u.place), fixed);
+            g[a] = factor * forms.between(u, &fixed);
         }
         for a in own.penalised.len()..own.penalised.len() + own.free.len() {
             h[(a, a)] *= 1.0 + own.ridge;
         }
-        let constant = 0.5 * factor * value * value * forms.entry(fixed, fixed);
+        let constant = 0.5 * factor * forms.between(&fixed, &fixed);
         let least = unknowns[own.penalised.len()..].iter().map(|unknown| unknown.least).collect();
-        Coordinate { h, g, constant, least, features, amounts, own }
+        Coordinate { h, g, constant, least, features, own }
     }
 
     fn effects(&self) -> usize {
@@ -331,21 +338,22 @@ impl Coordinate {
         let scale = self.g.iter().fold(f64::MIN_POSITIVE, |m, g| m.max(g.abs()));
         let worst = reduced.free.iter().fold(0.0f64, |m, &n| m.max(slope[w.len() + n].abs()));
         let n = &t[w.len()..];
-        let Own { penalised, free, free_amounts, fixed, unit, least, shifted, .. } = &self.own;
-        let (after_free, after_amounts) = (free.len(), free.len() + free_amounts.len());
+        let Own { penalised, free, amounts, fixed, slopes, unit, shifted, .. } = &self.own;
+        let (after_free, after_amounts) = (free.len(), free.len() + amounts);
         let after_shifts = after_amounts + shifted.len();
-        let mut all = vec![0.0; self.features + self.amounts];
-        all[fixed.0] = fixed.1;
-        penalised.iter().zip(w).for_each(|(&at, w)| all[at] = unit * w);
-        free.iter().zip(n).for_each(|(&at, value)| all[at] = *value);
-        for (k, value) in free_amounts.iter().zip(&n[after_free..]) {
-            all[self.features + k] = value.max(*least);
-        }
+        let mut coefficients = vec![0.0; self.features];
+        penalised.iter().zip(w).for_each(|(&at, w)| coefficients[at] = unit * w);
+        free.iter().zip(n).for_each(|(&at, value)| coefficients[at] = *value);
+        let lowered: f64 = coefficients.iter().zip(slopes).map(|(c, slope)| c * slope).sum();
+        coefficients[fixed.0] = fixed.1 - lowered;
+        let at_least = |range: std::ops::Range<usize>| -> Vec<f64> {
+            range.map(|k| n[k].max(self.least[k].unwrap_or(f64::NEG_INFINITY))).collect()
+        };
         Found {
-            amounts: all.split_off(self.features),
-            coefficients: all,
+            amounts: at_least(after_free..after_amounts),
+            coefficients,
             shifts: n[after_amounts..after_shifts].to_vec(),
-            noises: n[after_shifts..].iter().map(|noise| noise.max(LEAST_NOISE)).collect(),
+            noises: at_least(after_shifts..n.len()),
             w: w.to_vec(),
             loss,
             violation: violation.max(worst / scale),

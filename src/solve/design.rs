@@ -1,24 +1,89 @@
 //! What drift and noise are linear in: the state itself, or given functions of it.
 
-use crate::Matrix;
+use crate::data::Dataset;
 use crate::model::Basis;
+use crate::{Error, Matrix, Result};
 use std::sync::Arc;
 
 /// The functions whose coefficients are sought. The constant 1 is always the last one of the drift.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Design {
-    /// b = W x + biases, a constant.
+    /// b = W x + biases, a constant. The speed is fixed by w_jj = −1.
     Linear,
     /// Both are made of given functions; features are divided by their scales.
-    Basis(Arc<Basis>),
+    Basis {
+        /// The functions.
+        basis: Arc<Basis>,
+        /// What fixes the speed.
+        speed: Arc<Speed>,
+    },
+}
+
+/// A drift and a diffusion that are scaled alike have the same law, so every variable's speed is fixed, as the linear model's
+/// is by w_jj = −1: over the data, the part of the drift that depends on nothing but x_j shall revert it at the rate 1,
+/// −mean b_own(x_j) (x_j − m_j) = mean (x_j − m_j)² with m the means of each environment. One of these functions, the
+/// pivot, is used to keep it: its coefficient follows from the others'. Without such functions all of the drift counts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Speed {
+    /// The pivot of each variable.
+    pub(super) pivots: Vec<usize>,
+    /// Its coefficient if all others are 0.
+    pub(super) alone: Vec<f64>,
+    /// By how much a function's coefficient lowers the pivot's, d × functions; 0 at the pivot.
+    pub(super) slopes: Matrix<f64>,
 }
 
 impl Design {
+    /// Given functions, with the speed fixed on this data.
+    pub fn basis(basis: Arc<Basis>, data: &Dataset) -> Result<Design> {
+        let values = scaled_features(&basis, data.samples());
+        let (d, count) = (data.dim(), basis.features());
+        // mean f_p (x_j − m_j), and the mean square of x_j − m_j.
+        let mut moments = Matrix::full(d, count, 0.0);
+        let mut squares = vec![0.0; d];
+        for e in 0..data.environments() {
+            let means = data.means(e);
+            for i in data.rows(e) {
+                for j in 0..d {
+                    let away = data.samples()[(i, j)] - means[j];
+                    squares[j] += away * away;
+                    let row = moments.row_mut(j).iter_mut();
+                    row.zip(values.row(i)).for_each(|(moment, value)| *moment += away * value);
+                }
+            }
+        }
+        let (mut pivots, mut alone) = (Vec::new(), Vec::new());
+        let mut slopes = Matrix::full(d, count, 0.0);
+        for j in 0..d {
+            let any_own = (0..count).any(|p| basis.is_own(p, j));
+            let counts = |p: &usize| basis.is_own(*p, j) == any_own;
+            let pivot = (0..count)
+                .filter(counts)
+                .max_by(|&a, &b| moments[(j, a)].abs().total_cmp(&moments[(j, b)].abs()));
+            match pivot.filter(|&p| moments[(j, p)] != 0.0) {
+                Some(p) => {
+                    pivots.push(p);
+                    alone.push(-squares[j] / moments[(j, p)]);
+                    for q in (0..count).filter(counts).filter(|&q| q != p) {
+                        slopes[(j, q)] = moments[(j, q)] / moments[(j, p)];
+                    }
+                }
+                None => {
+                    return Err(Error::invalid(format!(
+                        "no feature changes with variable '{}', expected one that can revert it",
+                        data.names()[j]
+                    )));
+                }
+            }
+        }
+        Ok(Design::Basis { basis, speed: Arc::new(Speed { pivots, alone, slopes }) })
+    }
+
     /// Functions that a drift of `dim` variables has, with the constant.
     pub(super) fn features(&self, dim: usize) -> usize {
         1 + match self {
             Design::Linear => dim,
-            Design::Basis(basis) => basis.features(),
+            Design::Basis { basis, .. } => basis.features(),
         }
     }
 
@@ -26,7 +91,7 @@ impl Design {
     pub(super) fn amounts(&self) -> usize {
         match self {
             Design::Linear => 1,
-            Design::Basis(basis) => basis.amounts(),
+            Design::Basis { basis, .. } => basis.amounts(),
         }
     }
 
@@ -34,25 +99,23 @@ impl Design {
     pub(super) fn functions(&self, x: &Matrix<f64>) -> Option<Matrix<f64>> {
         match self {
             Design::Linear => None,
-            Design::Basis(basis) => {
-                let mut values = basis.features_of(x);
-                for i in 0..values.rows() {
-                    values
-                        .row_mut(i)
-                        .iter_mut()
-                        .zip(&basis.scales)
-                        .for_each(|(value, scale)| *value /= scale);
-                }
-                Some(values)
-            }
+            Design::Basis { basis, .. } => Some(scaled_features(basis, x)),
         }
     }
 
     /// The noise's functions of every row, those of a variable side by side; none if all are 1.
     pub(super) fn diffusion(&self, x: &Matrix<f64>) -> Option<Matrix<f64>> {
         match self {
-            Design::Basis(basis) if !basis.has_constant_diffusion() => Some(basis.diffusion_of(x)),
+            Design::Basis { basis, .. } if !basis.has_constant_diffusion() => Some(basis.diffusion_of(x)),
             _ => None,
         }
     }
+}
+
+fn scaled_features(basis: &Basis, x: &Matrix<f64>) -> Matrix<f64> {
+    let mut values = basis.features_of(x);
+    for i in 0..values.rows() {
+        values.row_mut(i).iter_mut().zip(&basis.scales).for_each(|(value, scale)| *value /= scale);
+    }
+    values
 }

@@ -186,7 +186,7 @@ impl Exact {
         for j in 0..self.dim() {
             // The coefficients of the statistics' functions, and the unit of the variable.
             let (mut all, unit): (Vec<f64>, f64) = match (&self.design, drift) {
-                (Design::Basis(basis), Drift::Basis { coefficients, .. }) => {
+                (Design::Basis { basis, .. }, Drift::Basis { coefficients, .. }) => {
                     let scaled = coefficients.row(j).iter().zip(&basis.scales).map(|(c, s)| c * s);
                     (scaled.collect(), basis.spread[j])
                 }
@@ -300,7 +300,7 @@ impl Exact {
                 let log_noise = rows.iter().map(|row| 0.5 * row.amounts[0].ln()).collect();
                 (Drift::Linear { weights }, Noise::Diagonal { log_noise })
             }
-            Design::Basis(basis) => {
+            Design::Basis { basis, .. } => {
                 let coefficient = |j: usize, p: usize| rows[j].coefficients[p] / basis.scales[p];
                 let coefficients = Matrix::from_fn(d, last, coefficient);
                 let amounts = Matrix::from_fn(d, basis.amounts(), |j, k| rows[j].amounts[k]);

@@ -248,7 +248,8 @@ fn the_same_bits_whatever_the_number_of_threads() {
 }
 
 fn basis(features: &str, diffusion: &str, data: &Dataset) -> Design {
-    Design::Basis(Arc::new(Basis::new(&features.parse().unwrap(), diffusion, data).unwrap()))
+    let basis = Basis::new(&features.parse().unwrap(), diffusion, data).unwrap();
+    Design::basis(Arc::new(basis), data).unwrap()
 }
 
 /// Pair by pair, from the kernel's derivatives.
@@ -309,7 +310,6 @@ fn statistics_of_given_functions_are_those_of_single_pairs() {
 
 #[test]
 fn a_basis_of_the_variables_is_the_linear_model() {
-    // At the noise that the basis fixes, the linear model's form has the same minimum.
     let data = data(&[300, 200, 250], 3, 8);
     let design = basis("polynomial:1", "1", &data);
     let kernel = Kernel::TiltedRbf { bandwidth: 2.0 };
@@ -330,11 +330,34 @@ fn a_basis_of_the_variables_is_the_linear_model() {
     };
     let (loss, gradient) = by_engine(&data, kernel, Estimator::V, &linear);
     assert!((loss - found.loss).abs() < 1e-8 * loss, "{loss} {}", found.loss);
-    for tensor in gradient.tensors().iter().filter(|tensor| tensor.name != "log_noise") {
+    assert!((0..3).all(|j| (coefficients[(j, j)] + 1.0).abs() < 1e-12), "{coefficients:?}");
+    for tensor in gradient.tensors() {
         for (at, slope) in tensor.values.iter().enumerate() {
-            let free = tensor.name != "shift" || data.targets().as_slice()[at];
-            assert!(!free || slope.abs() < 1e-8, "{}[{at}]: {slope}", tensor.name);
+            let fixed = match tensor.name {
+                "shift" => !data.targets().as_slice()[at],
+                "weights" => at % 4 == 0,
+                _ => false,
+            };
+            assert!(fixed || slope.abs() < 1e-8, "{}[{at}]: {slope}", tensor.name);
         }
+    }
+    // A square takes part in the reversion of its own variable: mean (b_own + x) (x − m) = 0 with m by environment.
+    let design = basis("polynomial:2", "1", &data);
+    let found = Exact::on(None, &data, data.targets(), &design, spec).unwrap().solve().unwrap();
+    let Drift::Basis { coefficients, .. } = &found.parameters.drift else { unreachable!() };
+    let squares = [3, 6, 8];
+    for j in 0..3 {
+        let (mut sum, mut size) = (0.0, 0.0);
+        for e in 0..data.environments() {
+            let mean = data.means(e)[j];
+            for i in data.rows(e) {
+                let x = data.samples()[(i, j)];
+                let own = coefficients[(j, j)] * x + coefficients[(j, squares[j])] * x * x;
+                sum += (own + x) * (x - mean);
+                size += (x - mean) * (x - mean);
+            }
+        }
+        assert!(sum.abs() < 1e-9 * size && coefficients[(j, squares[j])] != 0.0, "{sum} {size}");
     }
 }
 

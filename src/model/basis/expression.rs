@@ -3,7 +3,8 @@
 //! A variable is written by its name, or by its name in braces if that is no plain word: `{gene a}`. `^` binds tighter
 //! than a sign, as in print: −x^2 is −(x²).
 
-use crate::{Error, Result};
+use crate::engine::cpu::simd::dispatch;
+use crate::{Error, Result, Scalar};
 use std::collections::BTreeSet;
 
 /// Brackets within brackets at most: what is read by recursion must end before the stack does.
@@ -88,6 +89,11 @@ impl Expression {
         self.root.at(x, own)
     }
 
+    /// The values at many points; `x` has the entries of a variable contiguous, as many as `out` has. `pool` is space.
+    pub fn fill(&self, x: &[f64], own: usize, out: &mut [f64], pool: &mut Vec<Vec<f64>>) {
+        self.root.fill(x, own, out, pool);
+    }
+
     /// The variables it depends on, without [`OWN`].
     pub fn variables(&self) -> BTreeSet<usize> {
         let mut all = BTreeSet::new();
@@ -131,6 +137,62 @@ impl Node {
         }
     }
 
+    fn fill(&self, x: &[f64], own: usize, out: &mut [f64], pool: &mut Vec<Vec<f64>>) {
+        let count = out.len();
+        let column = |j: usize| &x[j * count..(j + 1) * count];
+        // Every loop is compiled for vectors by itself.
+        macro_rules! each {
+            ($a:expr, $value:ident => $new:expr) => {{
+                $a.fill(x, own, out, pool);
+                dispatch(
+                    #[inline(always)]
+                    || {
+                        out.iter_mut().for_each(|out| {
+                            *out = {
+                                let $value = *out;
+                                $new
+                            }
+                        })
+                    },
+                );
+            }};
+        }
+        macro_rules! both {
+            ($a:expr, $b:expr, $left:ident, $right:ident => $new:expr) => {{
+                $a.fill(x, own, out, pool);
+                let mut right = pool.pop().unwrap_or_default();
+                right.resize(count, 0.0);
+                $b.fill(x, own, &mut right, pool);
+                dispatch(
+                    #[inline(always)]
+                    || {
+                        for (out, right) in out.iter_mut().zip(&right) {
+                            let ($left, $right) = (*out, *right);
+                            *out = $new;
+                        }
+                    },
+                );
+                pool.push(right);
+            }};
+        }
+        match self {
+            Node::Number(value) => out.fill(*value),
+            Node::Variable(j) => out.copy_from_slice(column(*j)),
+            Node::Own => out.copy_from_slice(column(own)),
+            Node::Minus(a) => each!(a, z => -z),
+            Node::Call(Function::Exp, a) => each!(a, z => Scalar::exp(z)),
+            Node::Call(function, a) => each!(a, z => function.of(z)),
+            Node::Power(a, 2) => each!(a, z => z * z),
+            Node::Power(a, 3) => each!(a, z => z * z * z),
+            Node::Power(a, exponent) => each!(a, z => z.powi(*exponent)),
+            Node::Sum(a, b) => both!(a, b, left, right => left + right),
+            Node::Difference(a, b) => both!(a, b, left, right => left - right),
+            Node::Product(a, b) => both!(a, b, left, right => left * right),
+            Node::Quotient(a, b) => both!(a, b, left, right => left / right),
+            Node::GeneralPower(a, b) => both!(a, b, left, right => left.powf(right)),
+        }
+    }
+
     fn collect(&self, all: &mut BTreeSet<usize>) {
         match self {
             Node::Number(_) | Node::Own => {}
@@ -153,7 +215,7 @@ impl Node {
 impl Function {
     fn of(self, z: f64) -> f64 {
         match self {
-            Function::Exp => z.exp(),
+            Function::Exp => Scalar::exp(z),
             Function::Log => z.ln(),
             Function::Sqrt => z.sqrt(),
             Function::Abs => z.abs(),
@@ -373,6 +435,14 @@ mod tests {
             ("sigmoid(0) + tanh(0) + cos(0) + sin(0) + log(1)", 1.5),
         ] {
             assert_eq!(value(text), expected, "{text}");
+            // The same at two points at once.
+            let x = [9.0, 2.0, 9.0, -3.0, 9.0, 5.0, 9.0, 7.0];
+            let mut out = [0.0; 2];
+            let expression = Expression::parse(text, &names(), true).unwrap();
+            expression.fill(&x, 1, &mut out, &mut Vec::new());
+            for (found, expected) in [(out[1], expected), (out[0], expression.at(&[9.0; 4], 1))] {
+                assert!((found - expected).abs() <= 1e-15 * expected.abs(), "{text}: {found} {expected}");
+            }
         }
         let gaussian = Expression::parse("exp(-0.5*((x-1)/2)^2)", &["x".into()], false).unwrap();
         assert!((gaussian.at(&[2.0], 0) - (-0.125f64).exp()).abs() < 1e-15);

@@ -39,9 +39,6 @@ pub struct Basis {
     pub low: Vec<f64>,
     /// The largest.
     pub high: Vec<f64>,
-    /// The amount of the first noise of each variable, which fixes its speed: with it alone, variables that do not act on
-    /// each other revert at about the rate 1.
-    pub fixed_amounts: Vec<f64>,
 }
 
 /// A basis as files hold it.
@@ -55,7 +52,6 @@ pub(crate) struct Written {
     spread: Vec<f64>,
     low: Vec<f64>,
     high: Vec<f64>,
-    fixed_amounts: Vec<f64>,
 }
 
 impl Basis {
@@ -90,7 +86,6 @@ impl Basis {
             spread,
             low: ranges.iter().map(|(low, high)| low - MARGIN * (high - low)).collect(),
             high: ranges.iter().map(|(low, high)| high + MARGIN * (high - low)).collect(),
-            fixed_amounts: vec![1.0; data.dim()],
         };
         if let Some(j) = (0..data.dim()).find(|&j| !is_spread(basis.spread[j], basis.centre[j])) {
             return Err(Error::invalid(format!(
@@ -128,16 +123,13 @@ impl Basis {
         }
         for j in 0..data.dim() {
             let at = j * basis.diffusion.len();
-            let mean = (0..x.rows()).map(|i| amounts[(i, at)]).sum::<f64>() / x.rows() as f64;
-            if mean == 0.0 {
+            if (0..x.rows()).all(|i| amounts[(i, at)] == 0.0) {
                 return Err(Error::invalid(format!(
                     "the first diffusion, '{}', is 0 for variable '{}', expected a noise that is there",
                     basis.diffusion[0].text(),
                     names[j]
                 )));
             }
-            // dX = −X dt + dB has the variance ½.
-            basis.fixed_amounts[j] = 2.0 * basis.spread[j].powi(2) / mean;
         }
         Ok(basis)
     }
@@ -187,6 +179,23 @@ impl Basis {
         self.diffusion[k].at(x, j)
     }
 
+    /// f_p at many points; `x` has the entries of a variable contiguous, as many as `out` has. `pool` is space.
+    pub(crate) fn fill_feature(&self, p: usize, x: &[f64], out: &mut [f64], pool: &mut Vec<Vec<f64>>) {
+        self.features[p].fill(x, 0, out, pool);
+    }
+
+    /// The same for g_k of variable j.
+    pub(crate) fn fill_diffusion(
+        &self,
+        k: usize,
+        j: usize,
+        x: &[f64],
+        out: &mut [f64],
+        pool: &mut Vec<Vec<f64>>,
+    ) {
+        self.diffusion[k].fill(x, j, out, pool);
+    }
+
     /// All features of all rows, n × p.
     pub fn features_of(&self, x: &Matrix<f64>) -> Matrix<f64> {
         Matrix::from_fn(x.rows(), self.features.len(), |i, p| self.feature_at(p, x.row(i)))
@@ -208,7 +217,6 @@ impl Basis {
             spread: self.spread.clone(),
             low: self.low.clone(),
             high: self.high.clone(),
-            fixed_amounts: self.fixed_amounts.clone(),
         }
     }
 
@@ -216,20 +224,20 @@ impl Basis {
         let parse = |all: &[String], own: bool| {
             all.iter().map(|text| Expression::parse(text, names, own)).collect::<Result<Vec<_>>>()
         };
-        let Written { features, diffusion, scales, centre, spread, low, high, fixed_amounts } = written;
+        let Written { features, diffusion, scales, centre, spread, low, high } = written;
         let (features, diffusion) = (parse(&features, false)?, parse(&diffusion, true)?);
         let d = names.len();
         let fits = scales.len() == features.len()
-            && [&centre, &spread, &low, &high, &fixed_amounts].iter().all(|list| list.len() == d)
+            && [&centre, &spread, &low, &high].iter().all(|list| list.len() == d)
             && !diffusion.is_empty();
-        let positive = scales.iter().chain(&spread).chain(&fixed_amounts).all(|s| *s > 0.0 && s.is_finite());
+        let positive = scales.iter().chain(&spread).all(|s| *s > 0.0 && s.is_finite());
         let ordered = (0..d).all(|j| fits && low[j].is_finite() && high[j].is_finite() && low[j] < high[j]);
         if !(fits && positive && ordered && centre.iter().all(|c| c.is_finite())) {
             return Err(Error::invalid(format!(
                 "found lists of other lengths or signs, expected one scale above 0 per feature and numbers for {d} variables"
             )));
         }
-        Ok(Basis { features, diffusion, scales, centre, spread, low, high, fixed_amounts })
+        Ok(Basis { features, diffusion, scales, centre, spread, low, high })
     }
 }
 
