@@ -187,7 +187,7 @@ fn wrong_input_is_refused_in_a_sentence() {
         (vec![model, "--thin", "0"], vec!["thin is 0"]),
         (vec![model, "--chains", "0"], vec!["chains is 0"]),
         (vec![model, "--method", "best"], vec!["unknown method 'best', expected one of auto, exact, euler"]),
-        (vec![network, "--method", "exact"], vec!["the drift an MLP, expected a linear drift"]),
+        (vec![network, "--method", "exact"], vec!["the drift not linear, expected a linear drift"]),
         (vec![model, "--method", "exact", "--nonnegative"], vec!["only the method euler"]),
         (vec![model, "-o", text], vec!["out.txt: has the extension .txt, expected .npz or .csv"]),
         (vec![model, "-o", nowhere], vec!["expected a folder that exists"]),
