@@ -6,7 +6,7 @@
 //! Bleile, Lumpp and Drton, *Efficient Learning of Stationary Diffusions with Stein-type Discrepancies*.
 //!
 //! From top to bottom the modules are the way of the data: [`data`] → [`kernel`], [`objective`], [`model`] →
-//! [`engine`] → [`fit`] → [`sample`], [`evaluate`], [`metric`], [`graph`] → [`plot`], [`cli`].
+//! [`engine`] → [`fit`] → [`sample`], [`evaluate`], [`metric`], [`graph`] → [`plot`], [`cli`]; [`simulate`] makes data.
 //!
 //! ```
 //! use skds::data::Dataset;
@@ -48,6 +48,7 @@ mod dense;
 pub mod engine;
 mod error;
 pub mod evaluate;
+pub mod experiment;
 pub mod fit;
 pub mod graph;
 pub mod kernel;
@@ -60,6 +61,7 @@ mod output;
 pub mod plot;
 pub mod sample;
 mod scalar;
+pub mod simulate;
 pub mod solve;
 
 pub use error::{DeviceFailure, Error, Result};

@@ -11,6 +11,7 @@ mod loss;
 mod progress;
 mod quiet;
 mod sample;
+mod simulate;
 mod validate;
 
 use crate::{Error, Result};
@@ -29,6 +30,7 @@ use std::process::ExitCode;
   skds sample model.safetensors -n 1000 -o samples.npz
   skds evaluate model.safetensors test.npz
   skds convexity train.npz
+  skds simulate sde -o systems/sde-er-0
   skds devices
   skds validate --quick --device gpu
 
@@ -46,6 +48,7 @@ enum Command {
     Sample(sample::Args),
     Evaluate(evaluate::Args),
     Convexity(convexity::Args),
+    Simulate(Box<simulate::Args>),
     Devices(devices::Args),
     Validate(validate::Args),
 }
@@ -59,7 +62,7 @@ impl Command {
             Command::Sample(args) => args.device.may_be_gpu(),
             Command::Evaluate(args) => args.device.may_be_gpu(),
             Command::Devices(_) => true,
-            Command::Graph(_) | Command::Convexity(_) => false,
+            Command::Graph(_) | Command::Convexity(_) | Command::Simulate(_) => false,
         }
     }
 }
@@ -79,6 +82,7 @@ pub fn main() -> ExitCode {
         Command::Sample(args) => sample::run(&args),
         Command::Evaluate(args) => evaluate::run(&args),
         Command::Convexity(args) => convexity::run(&args),
+        Command::Simulate(args) => simulate::run(&args),
         Command::Devices(args) => devices::run(&args),
         Command::Validate(args) => validate::run(&args),
     };

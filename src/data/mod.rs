@@ -18,7 +18,7 @@ mod tests;
 mod write;
 
 pub use standardize::Standardization;
-pub(crate) use write::Format;
+pub(crate) use write::{Array, Format, write_arrays};
 
 use crate::{Error, Matrix, Result};
 use std::collections::HashSet;

@@ -135,6 +135,28 @@ impl Dataset {
     }
 }
 
+/// A named array of an `.npz` file that is no dataset.
+pub(crate) struct Array<'a> {
+    pub name: &'a str,
+    pub shape: Vec<usize>,
+    pub values: &'a [f64],
+}
+
+/// Writes arrays of float64; the same arrays give the same bytes.
+pub(crate) fn write_arrays(path: &Path, arrays: &[Array<'_>]) -> Result<()> {
+    write_atomically(path, |writer| {
+        let mut zip = ZipWriter::new(writer);
+        for Array { name, shape, values } in arrays {
+            array(&mut zip, name, "<f8", shape, 8)?;
+            for value in *values {
+                zip.write_all(&value.to_le_bytes())?;
+            }
+        }
+        zip.finish()?;
+        Ok(())
+    })
+}
+
 /// The first line: names, quoted where need be, and last the environment.
 fn header(writer: &mut impl Write, names: &[String], environments: bool) -> io::Result<()> {
     let mut line = ::csv::Writer::from_writer(writer);

@@ -16,6 +16,7 @@ mod tune;
 
 pub use checkpoint::{Checkpoint, Record};
 pub use exact::ExactFit;
+pub(crate) use settings::by_name;
 pub use settings::{
     EnvironmentsPerStep, EstimatorChoice, ModelKind, PenaltyChoice, Settings, SolverChoice, TargetChoice,
 };

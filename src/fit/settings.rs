@@ -121,7 +121,7 @@ impl std::str::FromStr for EnvironmentsPerStep {
 }
 
 /// Serialises what has a name by it.
-pub(super) mod by_name {
+pub(crate) mod by_name {
     use serde::{Deserialize, Deserializer, Serializer, de};
 
     pub fn serialize<V: std::fmt::Display, S: Serializer>(

@@ -1,0 +1,5 @@
+//! Comparing methods on many systems: the statistics of it.
+
+mod wilcoxon;
+
+pub use wilcoxon::{Wilcoxon, wilcoxon_below};
