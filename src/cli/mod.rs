@@ -4,6 +4,7 @@ mod convexity;
 mod device;
 mod devices;
 mod evaluate;
+mod experiment;
 mod fit;
 mod fit_exact;
 mod graph;
@@ -31,6 +32,7 @@ use std::process::ExitCode;
   skds evaluate model.safetensors test.npz
   skds convexity train.npz
   skds simulate sde -o systems/sde-er-0
+  skds experiment run experiments/quick.toml -o results/quick
   skds devices
   skds validate --quick --device gpu
 
@@ -49,6 +51,7 @@ enum Command {
     Evaluate(evaluate::Args),
     Convexity(convexity::Args),
     Simulate(Box<simulate::Args>),
+    Experiment(experiment::Args),
     Devices(devices::Args),
     Validate(validate::Args),
 }
@@ -62,7 +65,9 @@ impl Command {
             Command::Sample(args) => args.device.may_be_gpu(),
             Command::Evaluate(args) => args.device.may_be_gpu(),
             Command::Devices(_) => true,
-            Command::Graph(_) | Command::Convexity(_) | Command::Simulate(_) => false,
+            Command::Graph(_) | Command::Convexity(_) | Command::Simulate(_) | Command::Experiment(_) => {
+                false
+            }
         }
     }
 }
@@ -83,6 +88,7 @@ pub fn main() -> ExitCode {
         Command::Evaluate(args) => evaluate::run(&args),
         Command::Convexity(args) => convexity::run(&args),
         Command::Simulate(args) => simulate::run(&args),
+        Command::Experiment(args) => experiment::run(&args),
         Command::Devices(args) => devices::run(&args),
         Command::Validate(args) => validate::run(&args),
     };

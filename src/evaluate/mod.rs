@@ -15,7 +15,7 @@ use crate::metric::{mean_squared_error, sinkhorn_divergence, wasserstein2};
 use crate::model::Model;
 use crate::sample::{Draw, SampleSettings, Sampler};
 use crate::{Error, Matrix, Result};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::sync::atomic::AtomicU64;
 
 /// Above this standard deviation of a variable, in the model's units, a prediction counts as unstable.
@@ -38,7 +38,7 @@ pub struct Prediction {
 }
 
 /// Distances between predicted and true samples, in the units of the model: standardised if it is.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scores {
     /// Mean over variables of the squared difference of means.
     pub mse: f64,
@@ -72,6 +72,17 @@ pub fn check_test_data(model: &Model, test: &Dataset) -> Result<()> {
     }
 }
 
+/// What is told of each test environment: its targets and their means.
+pub fn told_of(test: &Dataset) -> Vec<Wanted> {
+    (0..test.environments())
+        .map(|e| {
+            let targets: Vec<usize> = (0..test.dim()).filter(|&j| test.targets()[(e, j)]).collect();
+            let means = test.means(e);
+            Wanted { means: targets.iter().map(|&j| means[j]).collect(), targets }
+        })
+        .collect()
+}
+
 /// What finding shifts counts for in progress, beside comparing samples: it takes several simulations.
 const SHARE_OF_SHIFTS: f64 = 0.8;
 
@@ -86,13 +97,7 @@ pub fn predict(
     watch: &mut dyn FnMut(f64),
 ) -> Result<Vec<Prediction>> {
     check_test_data(model, test)?;
-    let wanted: Vec<Wanted> = (0..test.environments())
-        .map(|e| {
-            let targets: Vec<usize> = (0..test.dim()).filter(|&j| test.targets()[(e, j)]).collect();
-            let means = test.means(e);
-            Wanted { means: targets.iter().map(|&j| means[j]).collect(), targets }
-        })
-        .collect();
+    let wanted = told_of(test);
     let found = match_means(sampler, model, &wanted, settings, seed, &mut |share| {
         watch(share * SHARE_OF_SHIFTS);
     })?;
@@ -117,7 +122,10 @@ pub fn predict(
             Err(_) => Vec::new(),
         };
         let (scores, unstable) = match samples {
-            Ok(samples) => compare(model, test, e, samples)?,
+            Ok(samples) => {
+                let truth = in_model_units(model, test.environment(e));
+                compare_samples(&model.names, &in_model_units(model, samples), &truth)?
+            }
             Err(Error::NonFinite(reason)) => (None, Some(reason)),
             Err(other) => return Err(other),
         };
@@ -128,27 +136,25 @@ pub fn predict(
     Ok(predictions)
 }
 
-/// The distances of predicted samples from those of environment `e`, or why they say nothing.
-fn compare(
-    model: &Model,
-    test: &Dataset,
-    e: usize,
-    samples: Matrix<f64>,
+/// The distances of predicted samples from true ones, or why they say nothing.
+pub fn compare_samples(
+    names: &[String],
+    samples: &Matrix<f64>,
+    truth: &Matrix<f64>,
 ) -> Result<(Option<Scores>, Option<String>)> {
-    let (samples, truth) = (in_model_units(model, samples), in_model_units(model, test.environment(e)));
-    if let Some((j, deviation)) = widest(&samples).filter(|(_, deviation)| *deviation > LARGEST_DEVIATION) {
+    if let Some((j, deviation)) = widest(samples).filter(|(_, deviation)| *deviation > LARGEST_DEVIATION) {
         return Ok((
             None,
             Some(format!(
                 "variable '{}' has the standard deviation {deviation:.3e}, expected at most {LARGEST_DEVIATION}",
-                model.names[j]
+                names[j]
             )),
         ));
     }
     let scores = Scores {
-        mse: mean_squared_error(&samples, &truth)?,
-        w2: wasserstein2(&samples, &truth)?,
-        sinkhorn: sinkhorn_divergence(&samples, &truth)?,
+        mse: mean_squared_error(samples, truth)?,
+        w2: wasserstein2(samples, truth)?,
+        sinkhorn: sinkhorn_divergence(samples, truth)?,
     };
     Ok((Some(scores), None))
 }

@@ -1,0 +1,172 @@
+//! What can be compared: anything that learns from training environments and predicts others of which it is told the targets'
+//! means.
+
+use crate::data::Dataset;
+use crate::evaluate::{Wanted, match_means};
+use crate::fit;
+use crate::model::Model;
+use crate::sample::{Draw, SampleSettings, Sampler};
+use crate::{Error, Matrix, Result};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, StandardNormal};
+use serde::{Deserialize, Serialize};
+use std::sync::atomic::AtomicU64;
+
+/// What is told of an environment that is to be predicted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Told {
+    /// Its targets and their means.
+    pub wanted: Wanted,
+    /// How many samples to predict.
+    pub rows: usize,
+}
+
+/// A way to learn and predict.
+pub trait Method: Sync {
+    /// Learns from training environments, of which the first is observational.
+    fn fit(&self, train: &Dataset, seed: u64) -> Result<Box<dyn Fitted>>;
+}
+
+/// What a method has learnt.
+pub trait Fitted {
+    /// Samples of each environment; one that cannot be predicted is an error of its own.
+    fn predict(&self, told: &[Told], seed: u64) -> Result<Vec<Result<Matrix<f64>>>>;
+}
+
+/// Methods by name, with their settings.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum MethodSettings {
+    /// A stationary diffusion, as `skds fit` fits it.
+    Fit {
+        /// Of the fit.
+        #[serde(default)]
+        settings: Box<fit::Settings>,
+    },
+    /// A floor: the observational samples, moved at the targets.
+    Observational,
+    /// A floor: independent Gaussian variables with the observational means and deviations, moved at the targets.
+    Diagonal,
+    /// Another program: called with the training file, a file of what is told, and the file to write samples to.
+    Program {
+        /// Its name and arguments.
+        command: Vec<String>,
+    },
+}
+
+impl MethodSettings {
+    /// Checks what can be checked without data.
+    pub(super) fn check(&self) -> Result<()> {
+        match self {
+            MethodSettings::Fit { settings } => settings.check(),
+            MethodSettings::Program { command } if command.is_empty() => {
+                Err(Error::invalid("the command of a program is empty, expected its name"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The method itself.
+    pub fn method(&self) -> Box<dyn Method> {
+        match self {
+            MethodSettings::Fit { settings } => Box::new(Diffusion { settings: (**settings).clone() }),
+            MethodSettings::Observational => Box::new(Floor { independent: false }),
+            MethodSettings::Diagonal => Box::new(Floor { independent: true }),
+            MethodSettings::Program { command } => {
+                Box::new(super::program::Program { command: command.clone() })
+            }
+        }
+    }
+}
+
+/// A stationary diffusion.
+struct Diffusion {
+    settings: fit::Settings,
+}
+
+impl Method for Diffusion {
+    fn fit(&self, train: &Dataset, seed: u64) -> Result<Box<dyn Fitted>> {
+        let (model, _) = fit::fit(train, &fit::Settings { seed, ..self.settings.clone() })?;
+        Ok(Box::new(model))
+    }
+}
+
+impl Fitted for Model {
+    fn predict(&self, told: &[Told], seed: u64) -> Result<Vec<Result<Matrix<f64>>>> {
+        let (sampler, settings) = (Sampler::cpu(), SampleSettings::default());
+        let wanted: Vec<Wanted> = told.iter().map(|told| told.wanted.clone()).collect();
+        let found = match_means(&sampler, self, &wanted, &settings, seed, &mut |_| {})?;
+        let draws: Vec<Draw<'_>> = found
+            .iter()
+            .zip(told)
+            .zip(0..)
+            .filter_map(|((found, told), e)| {
+                let intervention = found.as_ref().ok()?;
+                Some(Draw { intervention, samples: told.rows, seed: seed.wrapping_add(e) })
+            })
+            .collect();
+        let mut drawn = sampler.draw(self, &draws, &settings, &AtomicU64::new(0))?.into_iter();
+        Ok(found
+            .into_iter()
+            .map(|found| found.and_then(|_| drawn.next().expect("every intervention was drawn under")))
+            .collect())
+    }
+}
+
+/// What any method must beat: nothing but the targets moves.
+struct Floor {
+    independent: bool,
+}
+
+struct Moved {
+    observed: Matrix<f64>,
+    mean: Vec<f64>,
+    /// Standard deviations, if variables are to be independent.
+    deviations: Option<Vec<f64>>,
+}
+
+impl Method for Floor {
+    fn fit(&self, train: &Dataset, _: u64) -> Result<Box<dyn Fitted>> {
+        let (observed, mean) = (train.environment(0), train.means(0));
+        let n = observed.rows() as f64;
+        let deviation = |j: usize| {
+            let squares = (0..observed.rows()).map(|i| (observed[(i, j)] - mean[j]).powi(2));
+            (squares.sum::<f64>() / n).sqrt()
+        };
+        let deviations = self.independent.then(|| (0..observed.cols()).map(deviation).collect());
+        Ok(Box::new(Moved { observed, mean, deviations }))
+    }
+}
+
+impl Fitted for Moved {
+    fn predict(&self, told: &[Told], seed: u64) -> Result<Vec<Result<Matrix<f64>>>> {
+        let d = self.mean.len();
+        Ok(told
+            .iter()
+            .zip(0..)
+            .map(|(told, e)| {
+                let mut rng = ChaCha8Rng::seed_from_u64(seed.wrapping_add(e));
+                let mut by = vec![0.0; d];
+                for (&j, mean) in told.wanted.targets.iter().zip(&told.wanted.means) {
+                    by[j] = mean - self.mean[j];
+                }
+                let mut samples = Matrix::full(told.rows, d, 0.0);
+                for i in 0..told.rows {
+                    let row = rng.random_range(0..self.observed.rows());
+                    for j in 0..d {
+                        let value = match &self.deviations {
+                            Some(deviations) => {
+                                let z: f64 = StandardNormal.sample(&mut rng);
+                                self.mean[j] + deviations[j] * z
+                            }
+                            None => self.observed[(row, j)],
+                        };
+                        samples[(i, j)] = value + by[j];
+                    }
+                }
+                Ok(samples)
+            })
+            .collect())
+    }
+}

@@ -1,0 +1,173 @@
+//! What an experiment is: systems × seeds × methods, from a TOML file.
+
+use super::method::MethodSettings;
+use crate::{Error, Result, simulate};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// An experiment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// Datasets of each system.
+    pub datasets: u64,
+    /// The seed of the first one.
+    #[serde(default)]
+    pub first_seed: u64,
+    /// The systems.
+    #[serde(rename = "system")]
+    pub systems: Vec<SystemPlan>,
+    /// The methods.
+    #[serde(rename = "method")]
+    pub methods: Vec<MethodPlan>,
+}
+
+/// A system with a name.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SystemPlan {
+    /// As tables show it.
+    pub name: String,
+    /// As `skds simulate` takes it; its seed is the dataset's.
+    pub settings: simulate::Settings,
+}
+
+/// A method with a name.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MethodPlan {
+    /// As tables show it. Several entries may share a name if their systems differ.
+    pub name: String,
+    /// The systems it is for; all if none is named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub systems: Vec<String>,
+    /// What it does.
+    #[serde(flatten)]
+    pub settings: MethodSettings,
+}
+
+/// One dataset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DatasetPlace {
+    /// Which system.
+    pub system: usize,
+    /// Its seed.
+    pub seed: u64,
+}
+
+/// A part of an experiment: the I-th of N.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    /// From 1.
+    pub number: usize,
+    /// How many.
+    pub of: usize,
+}
+
+impl std::str::FromStr for Shard {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text.split_once('/').map(|(number, of)| (number.parse(), of.parse())) {
+            Some((Ok(number), Ok(of))) if (1..=of).contains(&number) => Ok(Shard { number, of }),
+            _ => Err(Error::invalid(format!(
+                "the shard is '{text}', expected I/N with I from 1 to N, like 2/8"
+            ))),
+        }
+    }
+}
+
+impl Plan {
+    /// Reads and checks a TOML file.
+    pub fn read(path: &Path) -> Result<Plan> {
+        let text = std::fs::read_to_string(path).map_err(|source| Error::Io {
+            action: "read",
+            path: path.into(),
+            source,
+        })?;
+        let plan: Plan = toml::from_str(&text).map_err(|error| {
+            let line = error.span().map_or(0, |span| text[..span.start].lines().count().max(1));
+            Error::file(path, format!("line {line}: {}", error.message().replace('\n', " ")))
+        })?;
+        plan.check().map_err(|error| Error::file(path, error.to_string()))?;
+        Ok(plan)
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.datasets == 0 || self.systems.is_empty() || self.methods.is_empty() {
+            return Err(Error::invalid("has no datasets, systems or methods, expected at least one of each"));
+        }
+        for (k, system) in self.systems.iter().enumerate() {
+            if self.systems[..k].iter().any(|other| other.name == system.name) {
+                return Err(Error::invalid(format!("has the system '{}' twice", system.name)));
+            }
+            system.settings.check()?;
+        }
+        for method in &self.methods {
+            if let Some(name) =
+                method.systems.iter().find(|name| self.systems.iter().all(|s| s.name != **name))
+            {
+                return Err(Error::invalid(format!(
+                    "has the method '{}' for the system '{name}', which it does not have",
+                    method.name
+                )));
+            }
+            method.settings.check()?;
+        }
+        for system in &self.systems {
+            let methods = self.methods_for(system);
+            if let Some(twice) = methods
+                .iter()
+                .enumerate()
+                .find(|(k, m)| methods[..*k].iter().any(|other| other.name == m.name))
+            {
+                return Err(Error::invalid(format!(
+                    "has the method '{}' twice for the system '{}'",
+                    twice.1.name, system.name
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// The methods that a system is tried with, in order.
+    pub fn methods_for(&self, system: &SystemPlan) -> Vec<&MethodPlan> {
+        self.methods.iter().filter(|m| m.systems.is_empty() || m.systems.contains(&system.name)).collect()
+    }
+
+    /// All datasets of a shard, system after system.
+    pub fn places(&self, shard: Shard) -> Vec<DatasetPlace> {
+        let all = (0..self.systems.len()).flat_map(|system| {
+            (0..self.datasets).map(move |k| DatasetPlace { system, seed: self.first_seed + k })
+        });
+        all.enumerate().filter(|(k, _)| k % shard.of == shard.number - 1).map(|(_, place)| place).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_plans_that_ship_are_valid() {
+        for name in ["paper", "quick"] {
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("experiments/{name}.toml"));
+            let plan = Plan::read(&path).unwrap();
+            for system in &plan.systems {
+                assert!(plan.methods_for(system).len() >= 5, "{name} {}", system.name);
+            }
+        }
+    }
+
+    #[test]
+    fn shards_are_the_whole_and_do_not_overlap() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments/paper.toml");
+        let plan = Plan::read(&path).unwrap();
+        let whole = plan.places(Shard { number: 1, of: 1 });
+        assert_eq!(whole.len() as u64, plan.datasets * plan.systems.len() as u64);
+        let mut parts: Vec<_> = (1..=7).flat_map(|number| plan.places(Shard { number, of: 7 })).collect();
+        parts.sort_by_key(|place| (place.system, place.seed));
+        assert_eq!(parts, whole);
+        assert_eq!("2/3".parse::<Shard>().unwrap(), Shard { number: 2, of: 3 });
+        assert!(["0/3", "4/3", "1", "a/b", "1/0"].iter().all(|text| text.parse::<Shard>().is_err()));
+    }
+}

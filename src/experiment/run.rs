@@ -1,0 +1,282 @@
+//! Runs an experiment, cell by cell: a dataset and a method. A finished cell is a file and is never computed twice.
+
+use super::method::Told;
+use super::plan::{DatasetPlace, MethodPlan, Plan, Shard};
+use crate::data::Dataset;
+use crate::evaluate::{Scores, compare_samples, told_of};
+use crate::output::write_atomically;
+use crate::simulate::{self, Simulated};
+use crate::{Error, Result};
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+/// How one test intervention was predicted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// The test environment.
+    pub environment: usize,
+    /// The variable intervened on.
+    pub target: String,
+    /// The distances; none if there is no prediction.
+    pub scores: Option<Scores>,
+    /// Why there is none.
+    pub unstable: Option<String>,
+}
+
+/// A finished cell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cell {
+    /// The system's name.
+    pub system: String,
+    /// The dataset's seed.
+    pub seed: u64,
+    /// The method's name.
+    pub method: String,
+    /// What it was made of: system and method as settings. Another plan under the same names is another cell.
+    pub made_of: String,
+    /// Seconds of fitting.
+    pub fit_seconds: f64,
+    /// Seconds of predicting.
+    pub predict_seconds: f64,
+    /// One per test environment.
+    pub rows: Vec<Row>,
+}
+
+/// What happened to cells on the way, for whoever watches.
+pub trait Observer: Sync {
+    /// A finished cell's file cannot be read and is computed anew.
+    fn damaged(&self, path: &Path, problem: &str);
+}
+
+/// An experiment and the folder that its cells are in.
+pub struct Runner<'a> {
+    /// What is to be done.
+    pub plan: &'a Plan,
+    /// Where results go.
+    pub folder: &'a Path,
+}
+
+impl Runner<'_> {
+    /// Cells of a shard.
+    pub fn cells(&self, shard: Shard) -> u64 {
+        let of = |place: &DatasetPlace| self.plan.methods_for(&self.plan.systems[place.system]).len() as u64;
+        self.plan.places(shard).iter().map(of).sum()
+    }
+
+    /// Computes every cell of a shard that is not there yet. `done` counts cells.
+    pub fn run(&self, shard: Shard, observer: &dyn Observer, done: &AtomicU64) -> Result<()> {
+        let cells = self.folder.join("cells");
+        std::fs::create_dir_all(&cells).map_err(|source| Error::Io {
+            action: "create",
+            path: cells.clone(),
+            source,
+        })?;
+        self.plan
+            .places(shard)
+            .into_par_iter()
+            .with_max_len(1)
+            .map(|place| self.run_dataset(place, observer, done))
+            .collect::<Result<Vec<()>>>()?;
+        Ok(())
+    }
+
+    fn run_dataset(&self, place: DatasetPlace, observer: &dyn Observer, done: &AtomicU64) -> Result<()> {
+        let system = &self.plan.systems[place.system];
+        let mut simulated: Option<Simulated> = None;
+        for method in self.plan.methods_for(system) {
+            let path = self.path_of(place, method);
+            match self.read(place, method) {
+                Ok(Some(_)) => {}
+                found => {
+                    if let Err(problem) = found {
+                        observer.damaged(&path, &problem);
+                    }
+                    // Once for all methods, and not at all if none has anything left to do.
+                    let data = match &mut simulated {
+                        Some(data) => data,
+                        empty => {
+                            let settings = simulate::Settings { seed: place.seed, ..system.settings.clone() };
+                            empty.insert(simulate::simulate(&settings, &AtomicU64::new(0))?)
+                        }
+                    };
+                    let cell = self.compute(place, method, data)?;
+                    write_atomically(&path, |writer| {
+                        serde_json::to_writer_pretty(&mut *writer, &cell)?;
+                        writer.write_all(b"\n")
+                    })?;
+                }
+            }
+            done.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn compute(&self, place: DatasetPlace, plan: &MethodPlan, data: &Simulated) -> Result<Cell> {
+        let Simulated { train, test, .. } = data;
+        let told: Vec<Told> = told_of(test)
+            .into_iter()
+            .enumerate()
+            .map(|(e, wanted)| Told { wanted, rows: test.rows(e).len() })
+            .collect();
+        let start = Instant::now();
+        let fitted = plan.settings.method().fit(train, place.seed);
+        let fit_seconds = start.elapsed().as_secs_f64();
+        let start = Instant::now();
+        let predicted = fitted.and_then(|fitted| fitted.predict(&told, place.seed));
+        let predict_seconds = start.elapsed().as_secs_f64();
+        let rows = match predicted {
+            Ok(predicted) => predicted
+                .into_iter()
+                .enumerate()
+                .map(|(e, samples)| row(test, e, samples))
+                .collect::<Result<_>>()?,
+            // A method that fails on a dataset is counted, not hidden; a wrong plan stops the experiment.
+            Err(Error::NonFinite(reason)) => (0..test.environments())
+                .map(|e| row(test, e, Err(Error::NonFinite(reason.clone()))))
+                .collect::<Result<_>>()?,
+            Err(other) => return Err(other),
+        };
+        Ok(Cell {
+            system: self.plan.systems[place.system].name.clone(),
+            seed: place.seed,
+            method: plan.name.clone(),
+            made_of: self.made_of(place, plan),
+            fit_seconds,
+            predict_seconds,
+            rows,
+        })
+    }
+
+    fn made_of(&self, place: DatasetPlace, plan: &MethodPlan) -> String {
+        let settings = (&self.plan.systems[place.system].settings, &plan.settings);
+        serde_json::to_string(&settings).expect("settings serialise")
+    }
+
+    fn path_of(&self, place: DatasetPlace, method: &MethodPlan) -> PathBuf {
+        let name = &self.plan.systems[place.system].name;
+        let file = format!("{}.{}.{}.json", plain(name), place.seed, plain(&method.name));
+        self.folder.join("cells").join(file)
+    }
+
+    /// A finished cell, if it is there and of this plan; why its file is no cell, if it is damaged.
+    fn read(&self, place: DatasetPlace, method: &MethodPlan) -> std::result::Result<Option<Cell>, String> {
+        let text = match std::fs::read_to_string(self.path_of(place, method)) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error.to_string()),
+        };
+        let cell: Cell = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+        let expected = self.plan.systems[place.system].settings.test_envs;
+        if cell.rows.len() != expected {
+            return Err(format!("has {} rows, expected {expected}", cell.rows.len()));
+        }
+        Ok(Some(cell).filter(|cell| cell.made_of == self.made_of(place, method) && cell.seed == place.seed))
+    }
+
+    /// All cells of the whole experiment, in the plan's order; an error names how many are missing.
+    pub fn collect(&self) -> Result<Vec<Cell>> {
+        let (mut all, mut missing) = (Vec::new(), 0);
+        for place in self.plan.places(Shard { number: 1, of: 1 }) {
+            for method in self.plan.methods_for(&self.plan.systems[place.system]) {
+                match self.read(place, method) {
+                    Ok(Some(cell)) => all.push(cell),
+                    _ => missing += 1,
+                }
+            }
+        }
+        match missing {
+            0 => Ok(all),
+            _ => Err(Error::invalid(format!(
+                "{missing} of {} cells are missing in {}, expected all of them: run the experiment, or its other shards",
+                missing + all.len(),
+                self.folder.display()
+            ))),
+        }
+    }
+
+    /// Writes `results.csv` and `timings.csv` from all cells. The former depends on the plan alone.
+    pub fn write_tables(&self, cells: &[Cell]) -> Result<()> {
+        write_atomically(&self.folder.join("results.csv"), |writer| {
+            let mut csv = ::csv::Writer::from_writer(writer);
+            csv.write_record([
+                "system",
+                "seed",
+                "method",
+                "environment",
+                "target",
+                "mse",
+                "w2",
+                "sinkhorn",
+                "unstable",
+            ])?;
+            for cell in cells {
+                for row in &cell.rows {
+                    let number = |part: fn(&Scores) -> f64| {
+                        row.scores.as_ref().map_or(String::new(), |scores| part(scores).to_string())
+                    };
+                    csv.write_record([
+                        &cell.system,
+                        &cell.seed.to_string(),
+                        &cell.method,
+                        &row.environment.to_string(),
+                        &row.target,
+                        &number(|s| s.mse),
+                        &number(|s| s.w2),
+                        &number(|s| s.sinkhorn),
+                        row.unstable.as_deref().unwrap_or(""),
+                    ])?;
+                }
+            }
+            csv.flush()
+        })?;
+        write_atomically(&self.folder.join("timings.csv"), |writer| {
+            let mut csv = ::csv::Writer::from_writer(writer);
+            csv.write_record(["system", "seed", "method", "fit_seconds", "predict_seconds"])?;
+            for cell in cells {
+                csv.write_record([
+                    &cell.system,
+                    &cell.seed.to_string(),
+                    &cell.method,
+                    &cell.fit_seconds.to_string(),
+                    &cell.predict_seconds.to_string(),
+                ])?;
+            }
+            csv.flush()
+        })
+    }
+}
+
+fn row(test: &Dataset, e: usize, samples: Result<crate::Matrix<f64>>) -> Result<Row> {
+    let targets: Vec<&str> =
+        (0..test.dim()).filter(|&j| test.targets()[(e, j)]).map(|j| test.names()[j].as_str()).collect();
+    let (scores, unstable) = match samples {
+        Ok(samples) => compare_samples(test.names(), &samples, &test.environment(e))?,
+        Err(Error::NonFinite(reason)) => (None, Some(reason)),
+        Err(other) => return Err(other),
+    };
+    Ok(Row { environment: e, target: targets.join(", "), scores, unstable })
+}
+
+/// Letters and digits of a name; others become their number, so that different names stay different.
+fn plain(name: &str) -> String {
+    let mut text = String::new();
+    for c in name.chars() {
+        match c {
+            c if c.is_ascii_alphanumeric() || c == '-' => text.push(c),
+            c => text.push_str(&format!("_{:x}_", u32::from(c))),
+        }
+    }
+    text
+}
+
+/// Names that appear in cells, in order.
+pub(super) fn names<'a>(cells: &'a [Cell], name: impl Fn(&'a Cell) -> &'a str) -> Vec<&'a str> {
+    let mut seen = HashSet::new();
+    cells.iter().map(name).filter(|name| seen.insert(*name)).collect()
+}

@@ -1,0 +1,231 @@
+//! Medians with their uncertainty, and who is better than whom.
+
+use super::run::{Cell, names};
+use super::wilcoxon::{Wilcoxon, wilcoxon_below};
+use crate::evaluate::{Scores, median};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use serde::Serialize;
+
+/// Resamples of datasets for an interval.
+const RESAMPLES: usize = 2000;
+/// What an interval covers.
+const LEVEL: f64 = 0.95;
+/// A method is better if it has less than this share of the other's distance: the paper's test.
+const SHARE: f64 = 0.95;
+
+/// A distance to compare by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// Mean squared error of means.
+    Mse,
+    /// Squared 2-Wasserstein distance.
+    W2,
+}
+
+impl Measure {
+    /// Both.
+    pub const ALL: [Measure; 2] = [Measure::Mse, Measure::W2];
+
+    /// As tables call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Measure::Mse => "MSE",
+            Measure::W2 => "W2",
+        }
+    }
+
+    /// Of a row; a prediction that there is not is infinitely far.
+    fn of(self, scores: &Option<Scores>) -> f64 {
+        scores.as_ref().map_or(f64::INFINITY, |scores| match self {
+            Measure::Mse => scores.mse,
+            Measure::W2 => scores.w2,
+        })
+    }
+}
+
+/// How a method did on a system.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Summary {
+    /// The system.
+    pub system: String,
+    /// The method.
+    pub method: String,
+    /// Over all test interventions of all datasets.
+    pub median: f64,
+    /// Where the median lies in 95 % of resamples of the datasets.
+    pub interval: (f64, f64),
+    /// Predictions there are not.
+    pub unstable: usize,
+    /// All of them.
+    pub predictions: usize,
+}
+
+/// A row's values by dataset.
+fn by_dataset<'a>(cells: &'a [Cell], system: &str, method: &str, measure: Measure) -> Vec<Vec<f64>> {
+    let own = |cell: &&'a Cell| cell.system == system && cell.method == method;
+    cells
+        .iter()
+        .filter(own)
+        .map(|cell| cell.rows.iter().map(|row| measure.of(&row.scores)).collect())
+        .collect()
+}
+
+/// Every method on every system, in the plan's order.
+pub fn summaries(cells: &[Cell], measure: Measure) -> Vec<Summary> {
+    let mut all = Vec::new();
+    for system in names(cells, |cell| &cell.system) {
+        for method in names(cells, |cell| &cell.method) {
+            let values = by_dataset(cells, system, method, measure);
+            if values.is_empty() {
+                continue;
+            }
+            // Interventions of one dataset share its system: datasets are what is drawn.
+            let mut rng = ChaCha8Rng::seed_from_u64(0);
+            let mut medians: Vec<f64> = (0..RESAMPLES)
+                .map(|_| {
+                    let drawn = (0..values.len()).map(|_| &values[rng.random_range(0..values.len())]);
+                    median(&drawn.flatten().copied().collect::<Vec<_>>())
+                })
+                .collect();
+            medians.sort_by(f64::total_cmp);
+            let cut = (0.5 * (1.0 - LEVEL) * RESAMPLES as f64) as usize;
+            let flat: Vec<f64> = values.concat();
+            all.push(Summary {
+                system: system.into(),
+                method: method.into(),
+                median: median(&flat),
+                interval: (medians[cut], medians[RESAMPLES - 1 - cut]),
+                unstable: flat.iter().filter(|value| value.is_infinite()).count(),
+                predictions: flat.len(),
+            });
+        }
+    }
+    all
+}
+
+/// Is `better` better than `other` on a system, by at least 5 %? Paired over all test interventions; none if one of the two was
+/// not tried on it.
+pub fn comparison(
+    cells: &[Cell],
+    system: &str,
+    better: &str,
+    other: &str,
+    measure: Measure,
+) -> Option<Wilcoxon> {
+    let values = |method: &str| by_dataset(cells, system, method, measure).concat();
+    let (a, b) = (values(better), values(other));
+    if a.is_empty() || a.len() != b.len() {
+        return None;
+    }
+    let difference = |(a, b): (&f64, &f64)| match (a.is_finite(), b.is_finite()) {
+        (true, true) => a.ln() - b.ln() - SHARE.ln(),
+        (false, false) => 0.0,
+        // A prediction beats none by more than any number.
+        (true, false) => -f64::MAX,
+        (false, true) => f64::MAX,
+    };
+    Some(wilcoxon_below(&a.iter().zip(&b).map(difference).collect::<Vec<_>>()))
+}
+
+/// The medians as text, methods down and systems across.
+pub fn medians_text(cells: &[Cell], measure: Measure) -> String {
+    let all = summaries(cells, measure);
+    let (systems, methods) = (names(cells, |cell| &cell.system), names(cells, |cell| &cell.method));
+    let width = methods.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(8);
+    let mut lines = vec![format!("{} (median, 95 % interval)", measure.name())];
+    let head: String = systems.iter().map(|name| format!("{name:>28}")).collect();
+    lines.push(format!("{:<width$}{head}", ""));
+    for method in methods {
+        let of = |system: &&str| match all.iter().find(|s| s.system == **system && s.method == method) {
+            Some(Summary { median, interval: (low, high), unstable, .. }) => {
+                let mark = if *unstable > 0 { format!(" {unstable}!") } else { String::new() };
+                format!("{:>28}", format!("{median:.3} ({low:.3} … {high:.3}){mark}"))
+            }
+            None => format!("{:>28}", "–"),
+        };
+        lines.push(format!("{method:<width$}{}", systems.iter().map(of).collect::<String>()));
+    }
+    if all.iter().any(|summary| summary.unstable > 0) {
+        lines.push("a number with ! counts predictions that have no law, which are infinitely far".into());
+    }
+    lines.join("\n")
+}
+
+/// A table of p-values for a system: is the row's method better than the column's?
+pub fn significance_text(cells: &[Cell], system: &str, measure: Measure) -> String {
+    let methods: Vec<&str> = names(cells, |cell| &cell.method)
+        .into_iter()
+        .filter(|method| cells.iter().any(|cell| cell.system == system && cell.method == *method))
+        .collect();
+    let width = methods.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(8);
+    let mut lines = vec![format!(
+        "{system}, {}: p that the row's method is not better than the column's by 5 % (Wilcoxon, one-sided)",
+        measure.name()
+    )];
+    let head: String = (1..=methods.len()).map(|k| format!("{:>10}", format!("[{k}]"))).collect();
+    lines.push(format!("{:<width$}     {head}", ""));
+    for (k, better) in methods.iter().enumerate() {
+        let of = |other: &&str| match comparison(cells, system, better, other, measure) {
+            Some(_) if other == better => format!("{:>10}", "·"),
+            Some(Wilcoxon { p, .. }) if p < 1e-3 => format!("{p:>10.0e}"),
+            Some(Wilcoxon { p, .. }) => format!("{p:>10.3}"),
+            None => format!("{:>10}", "–"),
+        };
+        let row: String = methods.iter().map(of).collect();
+        lines.push(format!("{better:<width$} {:<4}{row}", format!("[{}]", k + 1)));
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::run::Row;
+    use super::*;
+
+    fn cells() -> Vec<Cell> {
+        let cell = |seed: u64, method: &str, factor: f64| Cell {
+            system: "S".into(),
+            seed,
+            method: method.into(),
+            made_of: String::new(),
+            fit_seconds: 0.0,
+            predict_seconds: 0.0,
+            rows: (0..10)
+                .map(|e| {
+                    let w2 = factor * (1.0 + e as f64 + seed as f64);
+                    let none = method == "bad" && e == 0;
+                    Row {
+                        environment: e,
+                        target: "x".into(),
+                        scores: (!none).then_some(Scores { mse: 0.1 * w2, w2, sinkhorn: w2 }),
+                        unstable: none.then(|| "no law".into()),
+                    }
+                })
+                .collect(),
+        };
+        (0..4).flat_map(|seed| [cell(seed, "good", 1.0), cell(seed, "bad", 1.2)]).collect()
+    }
+
+    #[test]
+    fn medians_and_intervals_are_those_of_the_rows() {
+        let all = summaries(&cells(), Measure::W2);
+        assert_eq!((all[0].median, all[0].predictions, all[0].unstable), (7.0, 40, 0));
+        assert!(
+            all[0].interval.0 >= 5.5 && all[0].interval.1 <= 8.5 && all[0].interval.0 < all[0].interval.1
+        );
+        assert_eq!((all[1].method.as_str(), all[1].unstable), ("bad", 4));
+        let text = medians_text(&cells(), Measure::Mse);
+        assert!(text.contains("good") && text.contains("0.700 (") && text.contains("4!"), "{text}");
+    }
+
+    #[test]
+    fn a_method_that_is_always_better_by_more_than_a_twentieth_is_found_so() {
+        let cells = cells();
+        let better = comparison(&cells, "S", "good", "bad", Measure::W2).unwrap();
+        assert!(better.p < 1e-6, "{better:?}");
+        assert!(comparison(&cells, "S", "bad", "good", Measure::W2).unwrap().p > 0.999);
+        assert!(comparison(&cells, "S", "good", "none", Measure::W2).is_none());
+        assert!(significance_text(&cells, "S", Measure::W2).contains("good     [1]"));
+    }
+}

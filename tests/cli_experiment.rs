@@ -1,0 +1,168 @@
+//! `skds experiment`: cells are computed once, shards are the whole, damage is noticed, programs may join.
+
+use skds::Matrix;
+use skds::data::Dataset;
+use skds::evaluate::Wanted;
+use skds::experiment::{MethodSettings, Told};
+use std::path::Path;
+use std::process::{Command, Output};
+
+const SMALL: &str = "{ system = \"SYSTEM\", dim = 5, rows = 60, train_envs = 3, test_envs = 2, edges = 2 }";
+
+fn plan(folder: &Path, more: &str) -> String {
+    let system = |name: &str, kind: &str| {
+        format!("[[system]]\nname = \"{name}\"\nsettings = {}\n\n", SMALL.replace("SYSTEM", kind))
+    };
+    let text = format!(
+        "datasets = 3\n\n{}{}[[method]]\nname = \"exact\"\nkind = \"fit\"\nsettings = {{ bandwidth = 3, lambda = 0.1 }}\n\n\
+         [[method]]\nname = \"rest (as it is)\"\nkind = \"observational\"\n\n[[method]]\nname = \"diagonal\"\nkind = \"diagonal\"\n\n{more}",
+        system("A", "sde"),
+        system("B", "scm"),
+    );
+    let path = folder.join("plan.toml");
+    std::fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+fn skds(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_skds")).arg("experiment").args(args).output().unwrap()
+}
+
+fn passes(args: &[&str]) -> (String, String) {
+    let output = skds(args);
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{args:?}: {error}");
+    (String::from_utf8(output.stdout).unwrap(), error)
+}
+
+#[test]
+fn shards_are_the_whole_cells_are_kept_and_damage_is_mended() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let plan = plan(folder.path(), "");
+    let (whole, parts) = (at("whole"), at("parts"));
+    let (said, _) = passes(&["run", &plan, "-o", &whole]);
+    assert!(said.starts_with("18 cells in"), "{said}");
+    let results = std::fs::read_to_string(format!("{whole}/results.csv")).unwrap();
+    // A header, and 2 systems × 3 datasets × 3 methods × 2 test interventions.
+    assert_eq!(results.lines().count(), 1 + 36);
+
+    let (said, _) = passes(&["run", &plan, "-o", &parts, "--shard", "2/2"]);
+    assert!(said.contains("no results.csv yet: 9 of 18 cells are missing"), "{said}");
+    assert_eq!(skds(&["table", &plan, "-o", &parts]).status.code(), Some(2));
+    passes(&["run", &plan, "-o", &parts, "--shard", "1/2"]);
+    assert_eq!(std::fs::read_to_string(format!("{parts}/results.csv")).unwrap(), results);
+
+    // Nothing is computed twice: files stay as they are.
+    let cells = folder.path().join("whole/cells");
+    let times = || {
+        let entries = std::fs::read_dir(&cells).unwrap().map(Result::unwrap);
+        let mut all: Vec<_> =
+            entries.map(|entry| (entry.path(), entry.metadata().unwrap().modified().unwrap())).collect();
+        all.sort();
+        all
+    };
+    let before = times();
+    passes(&["run", &plan, "-o", &whole]);
+    assert_eq!(times(), before);
+
+    // A file that was cut, and one that is gone.
+    std::fs::write(&before[0].0, "{\"system\": \"A\"").unwrap();
+    std::fs::remove_file(&before[1].0).unwrap();
+    let (_, warned) = passes(&["run", &plan, "-o", &whole]);
+    assert!(warned.contains("is no finished cell") && warned.contains("computed anew"), "{warned}");
+    let after = times();
+    assert_eq!(after[2..], before[2..]);
+    assert_eq!(std::fs::read_to_string(format!("{whole}/results.csv")).unwrap(), results);
+
+    // Another method under the same name is another cell.
+    let text = std::fs::read_to_string(&plan).unwrap();
+    std::fs::write(&plan, text.replace("lambda = 0.1", "lambda = 0.2")).unwrap();
+    passes(&["run", &plan, "-o", &whole]);
+    assert_ne!(std::fs::read_to_string(format!("{whole}/results.csv")).unwrap(), results);
+
+    let (table, _) = passes(&["table", &plan, "-o", &whole]);
+    for piece in
+        ["MSE (median, 95 % interval)", "W2 (median", "rest (as it is)", "A, W2: p that", "B, MSE: p that"]
+    {
+        assert!(table.contains(piece), "{table}");
+    }
+    let (json, _) = passes(&["table", &plan, "-o", &whole, "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["w2"].as_array().unwrap().len(), 6);
+}
+
+#[test]
+fn a_program_is_a_method_and_a_failing_one_is_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    // This very test's data, handed on: the training file has 4 environments of 60 rows, the output needs 2.
+    let script = at("method.sh");
+    std::fs::write(&script, "cp \"$ANSWER\" \"$3\"\n").unwrap();
+    let answer = Dataset::from_environments(vec![Matrix::from_fn(60, 5, |i, j| (i + j) as f64 * 0.01); 2])
+        .unwrap()
+        .with_targets(Matrix::from_fn(2, 5, |e, j| e == j))
+        .unwrap();
+    answer.write(Path::new(&at("answer.npz"))).unwrap();
+    let methods = format!(
+        "[[method]]\nname = \"copy\"\nkind = \"program\"\ncommand = [\"env\", \"ANSWER={}\", \"sh\", \"{script}\"]\n\n\
+         [[method]]\nname = \"fails\"\nkind = \"program\"\ncommand = [\"sh\", \"-c\", \"echo gone wrong >&2; exit 3\"]\n",
+        at("answer.npz")
+    );
+    let plan = plan(folder.path(), &methods);
+    let out = at("out");
+    passes(&["run", &plan, "-o", &out]);
+    let results = std::fs::read_to_string(format!("{out}/results.csv")).unwrap();
+    let of = |name: &str| results.lines().filter(|line| line.contains(&format!(",{name},"))).count();
+    assert_eq!((of("copy"), of("fails")), (12, 12));
+    let failed: Vec<&str> = results.lines().filter(|line| line.contains("gone wrong")).collect();
+    assert_eq!(failed.len(), 12, "{results}");
+    let (table, _) = passes(&["table", &plan, "-o", &out]);
+    assert!(table.contains("6!"), "{table}");
+}
+
+#[test]
+fn floors_move_nothing_but_the_targets() {
+    let samples = Matrix::from_fn(4000, 2, |i, j| ((i * (j + 3)) as f64).sin());
+    let data = Dataset::from_environments(vec![samples]).unwrap();
+    let told = [Told { wanted: Wanted { targets: vec![1], means: vec![2.5] }, rows: 4000 }];
+    for settings in [MethodSettings::Observational, MethodSettings::Diagonal] {
+        let predicted =
+            settings.method().fit(&data, 0).unwrap().predict(&told, 0).unwrap().remove(0).unwrap();
+        let predicted = Dataset::from_environments(vec![predicted]).unwrap();
+        let (mean, rest) = (predicted.means(0), data.means(0));
+        assert!((mean[0] - rest[0]).abs() < 0.06 && (mean[1] - 2.5).abs() < 0.06, "{mean:?}");
+    }
+}
+
+#[test]
+fn wrong_plans_get_one_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out").to_str().unwrap().to_owned();
+    let good = std::fs::read_to_string(plan(folder.path(), "")).unwrap();
+    for (from, to, piece) in [
+        ("datasets = 3", "datasets = 0", "has no datasets, systems or methods"),
+        ("kind = \"diagonal\"", "kind = \"magic\"", "unknown variant `magic`"),
+        ("lambda = 0.1", "lamda = 0.1", "unknown field `lamda`"),
+        ("lambda = 0.1", "lambda = -1.0", "lambda is -1"),
+        ("name = \"B\"", "name = \"A\"", "has the system 'A' twice"),
+        ("name = \"diagonal\"", "name = \"exact\"", "has the method 'exact' twice for the system 'A'"),
+        (
+            "kind = \"diagonal\"",
+            "kind = \"diagonal\"\nsystems = [\"C\"]",
+            "for the system 'C', which it does not have",
+        ),
+        ("train_envs = 3", "train_envs = 9", "9 training and 2 test environments for 5 variables"),
+    ] {
+        let path = folder.path().join("wrong.toml");
+        std::fs::write(&path, good.replacen(from, to, 1)).unwrap();
+        let output = skds(&["run", path.to_str().unwrap(), "-o", &out]);
+        let sentence = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(sentence.contains(piece), "{from} → {to}: {sentence}");
+        assert_eq!(output.status.code(), Some(2), "{sentence}");
+        assert!(!Path::new(&out).exists());
+    }
+    let output = skds(&["run", "no-such-plan.toml", "-o", &out]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot read no-such-plan.toml"));
+    assert_eq!(skds(&["run", "x.toml", "-o", &out, "--shard", "3/2"]).status.code(), Some(2));
+}
