@@ -126,6 +126,16 @@ impl Cholesky {
     }
 }
 
+/// Mean and standard deviation (divided by n) of each column.
+pub(crate) fn moments(x: &Matrix<f64>) -> (Vec<f64>, Vec<f64>) {
+    let n = x.rows() as f64;
+    let column = |j: usize| (0..x.rows()).map(move |i| x[(i, j)]);
+    let means: Vec<f64> = (0..x.cols()).map(|j| column(j).sum::<f64>() / n).collect();
+    let deviation = |j: usize| (column(j).map(|v| (v - means[j]) * (v - means[j])).sum::<f64>() / n).sqrt();
+    let deviations = (0..x.cols()).map(deviation).collect();
+    (means, deviations)
+}
+
 /// The eigenvalues of a symmetric matrix, ascending.
 pub(crate) fn symmetric_eigenvalues(matrix: MatRef<'_, f64>) -> Result<Vec<f64>> {
     symmetric(matrix, None)

@@ -51,6 +51,7 @@ pub mod evaluate;
 pub mod experiment;
 pub mod fit;
 pub mod graph;
+mod input;
 pub mod kernel;
 mod matrix;
 pub mod metric;

@@ -16,6 +16,11 @@ pub(crate) fn write_atomically(
     replace(path, write).map_err(|source| Error::Io { action: "write", path: path.into(), source })
 }
 
+/// Makes a folder and those it lies in, unless it is there.
+pub(crate) fn create_folder(path: &Path) -> Result<()> {
+    std::fs::create_dir_all(path).map_err(|source| Error::Io { action: "create", path: path.into(), source })
+}
+
 fn replace(path: &Path, write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>) -> io::Result<()> {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,

@@ -11,9 +11,10 @@ pub(crate) use matching::closed_form;
 pub use matching::{Wanted, match_means};
 
 use crate::data::Dataset;
+use crate::dense::moments;
 use crate::metric::{mean_squared_error, sinkhorn_divergence, wasserstein2};
 use crate::model::Model;
-use crate::sample::{Draw, SampleSettings, Sampler};
+use crate::sample::{Draw, Intervention, SampleSettings, Sampler};
 use crate::{Error, Matrix, Result};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::AtomicU64;
@@ -101,34 +102,17 @@ pub fn predict(
     let found = match_means(sampler, model, &wanted, settings, seed, &mut |share| {
         watch(share * SHARE_OF_SHIFTS);
     })?;
-    let draws: Vec<(usize, Draw<'_>)> = found
-        .iter()
-        .enumerate()
-        .filter_map(|(e, intervention)| {
-            let (samples, seed) = (test.rows(e).len(), seed.wrapping_add(e as u64));
-            Some((e, Draw { intervention: intervention.as_ref().ok()?, samples, seed }))
-        })
-        .collect();
-    let only: Vec<Draw<'_>> = draws.iter().map(|(_, draw)| *draw).collect();
-    let mut drawn = sampler.draw(model, &only, settings, &AtomicU64::new(0))?.into_iter();
+    let rows: Vec<usize> = (0..test.environments()).map(|e| test.rows(e).len()).collect();
+    let drawn = draw_under(sampler, model, &found, &rows, settings, seed)?;
     let mut predictions = Vec::new();
-    for (e, (wanted, found)) in wanted.into_iter().zip(&found).enumerate() {
-        let samples = match found {
-            Ok(_) => drawn.next().expect("every intervention was drawn under"),
-            Err(unstable) => Err(Error::NonFinite(unstable.to_string())),
-        };
+    for (e, ((wanted, found), samples)) in wanted.into_iter().zip(&found).zip(drawn).enumerate() {
         let shifts = match found {
             Ok(intervention) => wanted.targets.iter().map(|&j| intervention.shift[j]).collect(),
             Err(_) => Vec::new(),
         };
-        let (scores, unstable) = match samples {
-            Ok(samples) => {
-                let truth = in_model_units(model, test.environment(e));
-                compare_samples(&model.names, &in_model_units(model, samples), &truth)?
-            }
-            Err(Error::NonFinite(reason)) => (None, Some(reason)),
-            Err(other) => return Err(other),
-        };
+        let truth = in_model_units(model, test.environment(e));
+        let samples = samples.map(|samples| in_model_units(model, samples));
+        let (scores, unstable) = compare_samples(&model.names, samples, &truth)?;
         let targets = wanted.targets.iter().map(|&j| model.names[j].clone()).collect();
         predictions.push(Prediction { environment: e, targets, shifts, scores, unstable });
         watch(SHARE_OF_SHIFTS + (1.0 - SHARE_OF_SHIFTS) * (e + 1) as f64 / test.environments() as f64);
@@ -136,13 +120,43 @@ pub fn predict(
     Ok(predictions)
 }
 
-/// The distances of predicted samples from true ones, or why they say nothing.
+/// As many samples as `rows` says under each intervention, with a seed of its own; where none was found, why.
+pub(crate) fn draw_under(
+    sampler: &Sampler,
+    model: &Model,
+    found: &[Result<Intervention>],
+    rows: &[usize],
+    settings: &SampleSettings,
+    seed: u64,
+) -> Result<Vec<Result<Matrix<f64>>>> {
+    let draws: Vec<Draw<'_>> = found
+        .iter()
+        .zip(rows)
+        .zip(0..)
+        .filter_map(|((intervention, &samples), e)| {
+            Some(Draw { intervention: intervention.as_ref().ok()?, samples, seed: seed.wrapping_add(e) })
+        })
+        .collect();
+    let mut drawn = sampler.draw(model, &draws, settings, &AtomicU64::new(0))?.into_iter();
+    let samples = found.iter().map(|found| match found {
+        Ok(_) => drawn.next().expect("every intervention was drawn under"),
+        Err(unstable) => Err(Error::NonFinite(unstable.to_string())),
+    });
+    Ok(samples.collect())
+}
+
+/// The distances of predicted samples from true ones, or why there are none.
 pub fn compare_samples(
     names: &[String],
-    samples: &Matrix<f64>,
+    samples: Result<Matrix<f64>>,
     truth: &Matrix<f64>,
 ) -> Result<(Option<Scores>, Option<String>)> {
-    if let Some((j, deviation)) = widest(samples).filter(|(_, deviation)| *deviation > LARGEST_DEVIATION) {
+    let samples = match samples {
+        Ok(samples) => samples,
+        Err(Error::NonFinite(reason)) => return Ok((None, Some(reason))),
+        Err(other) => return Err(other),
+    };
+    if let Some((j, deviation)) = widest(&samples).filter(|(_, deviation)| *deviation > LARGEST_DEVIATION) {
         return Ok((
             None,
             Some(format!(
@@ -152,9 +166,9 @@ pub fn compare_samples(
         ));
     }
     let scores = Scores {
-        mse: mean_squared_error(samples, truth)?,
-        w2: wasserstein2(samples, truth)?,
-        sinkhorn: sinkhorn_divergence(samples, truth)?,
+        mse: mean_squared_error(&samples, truth)?,
+        w2: wasserstein2(&samples, truth)?,
+        sinkhorn: sinkhorn_divergence(&samples, truth)?,
     };
     Ok((Some(scores), None))
 }
@@ -169,14 +183,8 @@ fn in_model_units(model: &Model, mut samples: Matrix<f64>) -> Matrix<f64> {
 
 /// The variable with the largest standard deviation.
 fn widest(samples: &Matrix<f64>) -> Option<(usize, f64)> {
-    let n = samples.rows() as f64;
-    (0..samples.cols())
-        .map(|j| {
-            let mean = (0..samples.rows()).map(|i| samples[(i, j)]).sum::<f64>() / n;
-            let square = (0..samples.rows()).map(|i| (samples[(i, j)] - mean).powi(2)).sum::<f64>() / n;
-            (j, square.sqrt())
-        })
-        .max_by(|a, b| a.1.total_cmp(&b.1))
+    let (_, deviations) = moments(samples);
+    deviations.into_iter().enumerate().max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
 /// The middle of a list; NaN of an empty one.

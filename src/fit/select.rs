@@ -5,14 +5,15 @@
 //! deviations. Of the settings with the best bandwidth, the one with the largest penalty is taken that is not worse than the
 //! best by more than the standard error of their difference.
 
-use super::tune::{Cell, ENOUGH, Tuning, intervened, multiples};
+use super::tune::{Cell, ENOUGH, Tuning, enough, intervened, mean_and_error, multiples};
 use crate::data::Dataset;
 use crate::engine::gpu::GpuEngine;
 use crate::kernel::{Bandwidth, KernelKind};
 use crate::model::PenaltyKind;
 use crate::solve::{Design, Exact, Solution, Spec};
-use crate::{Error, Matrix, Result};
+use crate::{Matrix, Result};
 use rayon::prelude::*;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Penalties at each bandwidth.
@@ -37,9 +38,11 @@ pub(super) struct Search<'a> {
 /// A part to fit to and a part to judge by.
 struct Fold {
     fit: Vec<usize>,
-    judge: Vec<usize>,
-    /// Rows of their own for both, if rows and not environments are held out.
-    rows: Option<Box<[Dataset; 2]>>,
+    held_out: Vec<usize>,
+    /// Rows to fit to, if rows and not environments are held out.
+    rows: Option<Dataset>,
+    /// Knows what is held out.
+    judge: Arc<Exact>,
 }
 
 /// How many fits [`Search::run`] will make.
@@ -48,39 +51,40 @@ pub(super) fn fits_of(kernel: KernelKind, targets: &Matrix<bool>, known: bool) -
         count if count >= ENOUGH => count,
         _ => ROW_FOLDS,
     };
-    (multiples(kernel).len() * PENALTIES * (folds + 1)) as u64
+    (multiples(kernel).len() * PENALTIES * folds + 1) as u64
 }
 
 impl Search<'_> {
-    fn folds(&self) -> Result<Vec<Fold>> {
+    /// The pass over pairs at a bandwidth.
+    fn pass(&self, gpu: Option<&GpuEngine>, data: &Dataset, bandwidth: f64) -> Result<Exact> {
+        let spec = Spec { kernel: self.kernel.with_bandwidth(bandwidth)?, ..self.spec };
+        Exact::on(gpu, data, self.targets, self.design, spec)
+    }
+
+    /// All folds; their judges have one bandwidth.
+    fn folds(&self, gpu: Option<&GpuEngine>, bandwidth: f64) -> Result<Vec<Fold>> {
         let all: Vec<usize> = (0..self.data.environments()).collect();
         let left_out = intervened(self.targets, self.known);
         if left_out.len() >= ENOUGH {
+            let judge = Arc::new(self.pass(gpu, self.data, bandwidth)?);
             let without = |e: usize| all.iter().copied().filter(|other| *other != e).collect();
             return Ok(left_out
                 .into_iter()
-                .map(|e| Fold { fit: without(e), judge: vec![e], rows: None })
+                .map(|e| Fold { fit: without(e), held_out: vec![e], rows: None, judge: judge.clone() })
                 .collect());
         }
         (0..ROW_FOLDS)
+            .into_par_iter()
             .map(|fold| {
                 let part = |held_out: bool| {
-                    let of = |e: usize| {
+                    let of = |&e: &usize| {
                         let rows = self.data.rows(e).filter(|i| (i % ROW_FOLDS == fold) == held_out);
-                        let values: Vec<f64> = rows.flat_map(|i| self.data.samples().row(i).to_vec()).collect();
-                        let (n, d) = (values.len() / self.data.dim(), self.data.dim());
-                        match n < 2 {
-                            true => Err(Error::invalid(format!(
-                                "environment {e} has {} rows, expected more to tune with: give --bandwidth and --lambda",
-                                self.data.rows(e).len()
-                            ))),
-                            false => Ok(Matrix::from_rows(n, d, values)),
-                        }
+                        enough(self.data, e, &rows.collect::<Vec<_>>())
                     };
-                    Dataset::from_environments(all.iter().map(|&e| of(e)).collect::<Result<_>>()?)
+                    Dataset::from_environments(all.iter().map(of).collect::<Result<_>>()?)
                 };
-                let rows = Some(Box::new([part(false)?, part(true)?]));
-                Ok(Fold { fit: all.clone(), judge: all.clone(), rows })
+                let judge = Arc::new(self.pass(None, &part(true)?, bandwidth)?);
+                Ok(Fold { fit: all.clone(), held_out: all.clone(), rows: Some(part(false)?), judge })
             })
             .collect()
     }
@@ -89,13 +93,8 @@ impl Search<'_> {
     pub(super) fn run(&self, gpu: Option<&GpuEngine>, done: &AtomicU64) -> Result<Tuning> {
         let median = Bandwidth::Auto.resolve(self.data, self.seed)?;
         let bandwidths: Vec<f64> = multiples(self.kernel).iter().map(|factor| factor * median).collect();
-        let at = |bandwidth: f64| -> Result<Spec> {
-            Ok(Spec { kernel: self.kernel.with_bandwidth(bandwidth)?, ..self.spec })
-        };
-        let pass = |gpu, data, bandwidth| Exact::on(gpu, data, self.targets, self.design, at(bandwidth)?);
         let exacts: Vec<Exact> =
-            bandwidths.iter().map(|&h| pass(gpu, self.data, h)).collect::<Result<_>>()?;
-        let judge = pass(gpu, self.data, median)?;
+            bandwidths.iter().map(|&h| self.pass(gpu, self.data, h)).collect::<Result<_>>()?;
         let all: Vec<usize> = (0..self.data.environments()).collect();
         let mut top = f64::MIN_POSITIVE;
         for exact in &exacts {
@@ -104,28 +103,23 @@ impl Search<'_> {
         let lambdas: Vec<f64> = (0..PENALTIES)
             .map(|k| rounded(top * LEAST_PENALTY.powf(k as f64 / (PENALTIES - 1) as f64)))
             .collect();
-        let path = |exact: &Exact, environments: &[usize]| -> Result<Vec<Solution>> {
-            let fits = exact.path(environments, PenaltyKind::Ingoing, &lambdas)?;
+        let path = |exact: &Exact, environments: &[usize], lambdas: &[f64]| -> Result<Vec<Solution>> {
+            let fits = exact.path(environments, PenaltyKind::Ingoing, lambdas)?;
             done.fetch_add(fits.len() as u64, Ordering::Relaxed);
             Ok(fits)
         };
-        let folds = self.folds()?;
+        let folds = self.folds(gpu, median)?;
         let tasks: Vec<(usize, &Fold)> =
             (0..exacts.len()).flat_map(|h| folds.iter().map(move |fold| (h, fold))).collect();
         let scores: Vec<Vec<f64>> = tasks
             .par_iter()
             .with_max_len(1)
-            .map(|&(h, Fold { fit, judge: held_out, rows })| {
-                let score = |fits: Vec<Solution>, judge: &Exact| {
-                    fits.iter().map(|fit| judge.held_out_loss(fit, held_out)).collect()
+            .map(|&(h, Fold { fit, held_out, rows, judge })| {
+                let fits = match rows {
+                    None => path(&exacts[h], fit, &lambdas)?,
+                    Some(rows) => path(&self.pass(None, rows, bandwidths[h])?, fit, &lambdas)?,
                 };
-                match rows.as_deref() {
-                    None => Ok(score(path(&exacts[h], fit)?, &judge)),
-                    Some([fitted, left_out]) => {
-                        let fits = path(&pass(None, fitted, bandwidths[h])?, fit)?;
-                        Ok(score(fits, &pass(None, left_out, median)?))
-                    }
-                }
+                Ok(fits.iter().map(|fit| judge.held_out_loss(fit, held_out)).collect())
             })
             .collect::<Result<_>>()?;
         let mut cells: Vec<Cell> = (0..exacts.len() * PENALTIES)
@@ -148,11 +142,11 @@ impl Search<'_> {
         let leading = chosen(&cells);
         cells[leading].weight = 1.0;
         let h = leading / PENALTIES;
-        let fit = path(&exacts[h], &all)?.swap_remove(leading % PENALTIES);
+        let fit = path(&exacts[h], &all, &[cells[leading].lambda])?.remove(0);
         Ok(Tuning {
             held_out: if folds[0].rows.is_some() { "rows" } else { "environments" },
             folds: folds.len(),
-            kernel: at(bandwidths[h])?.kernel,
+            kernel: self.kernel.with_bandwidth(bandwidths[h])?,
             leading,
             parameters: fit.parameters,
             cells,
@@ -166,13 +160,6 @@ impl Search<'_> {
 /// Three digits: a number that can be typed again.
 fn rounded(value: f64) -> f64 {
     format!("{value:.2e}").parse().unwrap_or(value)
-}
-
-fn mean_and_error(values: &[f64]) -> (f64, f64) {
-    let n = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / n;
-    let spread = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
-    (mean, (spread / n).sqrt())
 }
 
 /// The largest penalty at the best cell's bandwidth that is not clearly worse than the best.

@@ -246,16 +246,7 @@ impl Default for Settings {
 impl Settings {
     /// Reads a TOML file; what it does not mention keeps its default.
     pub fn read(path: &Path) -> Result<Self> {
-        let text = std::fs::read_to_string(path).map_err(|source| Error::Io {
-            action: "read",
-            path: path.into(),
-            source,
-        })?;
-        toml::from_str(&text).map_err(|error| {
-            // The message says what was found and expected; the rest is a drawing of the line.
-            let line = error.span().map_or(0, |span| text[..span.start].lines().count().max(1));
-            Error::file(path, format!("line {line}: {}", error.message().replace('\n', " ")))
-        })
+        crate::input::toml(path)
     }
 
     /// Whether the exact solver fits; an error if it is asked for and cannot.

@@ -242,15 +242,13 @@ pub(super) fn tune(
             let (h, setting) = (c / SETTINGS, c % SETTINGS);
             let by_fold = &scores[h * folds.len()..(h + 1) * folds.len()];
             let scores: Vec<f64> = by_fold.iter().map(|scores| scores[setting]).collect();
-            let n = scores.len() as f64;
-            let score = scores.iter().sum::<f64>() / n;
-            let spread = scores.iter().map(|s| (s - score).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
+            let (score, error) = mean_and_error(&scores);
             Cell {
                 bandwidth: (grid.kernel != KernelKind::ImqPlus).then_some(grid.bandwidths[h]),
                 penalty: KINDS[setting / LAMBDAS.len()],
                 lambda: grid.lambdas[setting % LAMBDAS.len()],
                 score,
-                error: (spread / n).sqrt(),
+                error,
                 weight: 0.0,
                 scores,
             }
@@ -298,6 +296,14 @@ fn kept_stable(mut parameters: Parameters<f64>) -> Result<Parameters<f64>> {
         *weights = shrunk(weights, MARGIN)?;
     }
     Ok(parameters)
+}
+
+/// The mean of scores and its standard error.
+pub(super) fn mean_and_error(values: &[f64]) -> (f64, f64) {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let spread = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
+    (mean, (spread / n).sqrt())
 }
 
 /// The weights of all cells.
@@ -428,13 +434,7 @@ impl Drawn {
         let left_out = rest
             .iter()
             .enumerate()
-            .map(|(e, rest)| match rest.len() < 2 {
-                true => Err(Error::invalid(format!(
-                    "environment {e} has {} rows, expected more to tune with: give --bandwidth and --lambda",
-                    data.rows(e).len()
-                ))),
-                false => observe(&picked(data, rest)),
-            })
+            .map(|(e, rest)| observe(&enough(data, e, rest)?))
             .collect::<Result<_>>()?;
         Ok(Drawn { data: drawn, left_out })
     }
@@ -452,6 +452,17 @@ pub(super) fn resampled(data: &Dataset, rng: &mut ChaCha8Rng) -> Result<(Dataset
         environments.push(picked(data, &drawn));
     }
     Ok((Dataset::from_environments(environments)?, left_out))
+}
+
+/// These rows of environment `e`, if they are enough to tell anything.
+pub(super) fn enough(data: &Dataset, e: usize, rows: &[usize]) -> Result<Matrix<f64>> {
+    match rows.len() < 2 {
+        true => Err(Error::invalid(format!(
+            "environment {e} has {} rows, expected more to tune with: give --bandwidth and --lambda",
+            data.rows(e).len()
+        ))),
+        false => Ok(picked(data, rows)),
+    }
 }
 
 /// These rows of the samples.

@@ -161,10 +161,8 @@ impl Exact {
         }
         let coordinates = self.coordinates(environments);
         match kind {
-            PenaltyKind::Ingoing => self.ingoing(&coordinates, environments, lambdas),
-            PenaltyKind::Outgoing | PenaltyKind::Both => {
-                self.grouped(&coordinates, environments, kind, lambdas)
-            }
+            PenaltyKind::Ingoing => self.ingoing(&coordinates, lambdas),
+            PenaltyKind::Outgoing | PenaltyKind::Both => self.grouped(&coordinates, kind, lambdas),
         }
     }
 
@@ -220,12 +218,7 @@ impl Exact {
     }
 
     /// Every variable by itself.
-    fn ingoing(
-        &self,
-        coordinates: &[Coordinate],
-        environments: &[usize],
-        lambdas: &[f64],
-    ) -> Result<Vec<Solution>> {
+    fn ingoing(&self, coordinates: &[Coordinate], lambdas: &[f64]) -> Result<Vec<Solution>> {
         let strengths: Vec<f64> = lambdas.iter().map(|&lambda| self.strength(lambda)).collect();
         let rows: Vec<Vec<Found>> = coordinates
             .par_iter()
@@ -233,7 +226,7 @@ impl Exact {
             .collect::<Result<_>>()?;
         let solutions = lambdas.iter().enumerate().map(|(k, lambda)| {
             let rows: Vec<&Found> = rows.iter().map(|rows| &rows[k]).collect();
-            self.solution(&rows, environments, PenaltyKind::Ingoing, *lambda)
+            self.solution(coordinates, &rows, PenaltyKind::Ingoing, *lambda)
         });
         Ok(solutions.collect())
     }
@@ -242,7 +235,6 @@ impl Exact {
     fn grouped(
         &self,
         coordinates: &[Coordinate],
-        environments: &[usize],
         kind: PenaltyKind,
         lambdas: &[f64],
     ) -> Result<Vec<Solution>> {
@@ -270,7 +262,7 @@ impl Exact {
                     let rows: Vec<Found> =
                         (0..d).map(|j| coordinates[j].found(&forms[j], rows[j], found.violation)).collect();
                     let rows: Vec<&Found> = rows.iter().collect();
-                    solutions.push(self.solution(&rows, environments, kind, lambda));
+                    solutions.push(self.solution(coordinates, &rows, kind, lambda));
                     break;
                 }
                 held = wanted;
@@ -281,12 +273,18 @@ impl Exact {
     }
 
     /// Puts the variables' rows together.
-    fn solution(&self, rows: &[&Found], environments: &[usize], kind: PenaltyKind, lambda: f64) -> Solution {
+    fn solution(
+        &self,
+        coordinates: &[Coordinate],
+        rows: &[&Found],
+        kind: PenaltyKind,
+        lambda: f64,
+    ) -> Solution {
         let (d, all) = (self.dim(), self.targets.rows());
         let mut shift = Matrix::full(all, d, 0.0);
         let mut log_scale = self.spec.learn_scale.then(|| Matrix::full(all, d, 0.0));
         for (j, row) in rows.iter().enumerate() {
-            for (k, e) in self.shifted(j, environments).into_iter().enumerate() {
+            for (k, &e) in coordinates[j].own.shifted.iter().enumerate() {
                 shift[(e, j)] = row.shifts[k];
                 if let (Some(log_scale), Some(noise)) = (&mut log_scale, row.noises.get(k)) {
                     log_scale[(e, j)] = 0.5 * (noise / row.amounts[0]).ln();
@@ -314,11 +312,9 @@ impl Exact {
             shift: Some(shift),
             log_scale,
         };
-        let members: Vec<Vec<usize>> =
-            (0..d).map(|j| Own::new(&self.design, d, j, Vec::new(), Vec::new()).penalised).collect();
         Solution {
             loss: rows.iter().map(|row| row.loss).sum(),
-            penalty: self.strength(lambda) * penalty_of(kind, rows, &members),
+            penalty: self.strength(lambda) * penalty_of(kind, rows, coordinates),
             violation: rows.iter().fold(0.0, |worst, row| worst.max(row.violation)),
             parameters,
         }
@@ -326,11 +322,12 @@ impl Exact {
 }
 
 /// The penalty without its weight: single entries, or the norms of columns, or both.
-fn penalty_of(kind: PenaltyKind, rows: &[&Found], members: &[Vec<usize>]) -> f64 {
+fn penalty_of(kind: PenaltyKind, rows: &[&Found], coordinates: &[Coordinate]) -> f64 {
     let single: f64 = rows.iter().flat_map(|row| &row.w).map(|w| w.abs()).sum();
     let mut squares = BTreeMap::new();
-    for (row, members) in rows.iter().zip(members) {
-        row.w.iter().zip(members).for_each(|(w, column)| *squares.entry(column).or_insert(0.0) += w * w);
+    for (row, coordinate) in rows.iter().zip(coordinates) {
+        let entries = row.w.iter().zip(&coordinate.own.penalised);
+        entries.for_each(|(w, column)| *squares.entry(column).or_insert(0.0) += w * w);
     }
     let groups: f64 = squares.into_values().map(f64::sqrt).sum();
     match kind {

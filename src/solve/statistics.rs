@@ -17,7 +17,7 @@ use super::Design;
 use crate::data::Dataset;
 use crate::engine::cpu::matmul::product_sequential;
 use crate::engine::cpu::simd::dispatch;
-use crate::engine::gpu::{Further, GpuEngine, PairSums};
+use crate::engine::gpu::{GpuEngine, PairColumns, PairSums};
 use crate::kernel::{Kernel, Profile, tilt, with_profile};
 use crate::objective::Estimator;
 use crate::{Error, Matrix, Result};
@@ -51,8 +51,7 @@ impl Statistics {
         estimator: Estimator,
     ) -> Result<Vec<Statistics>> {
         check_estimator(estimator)?;
-        let samples: Vec<Samples> =
-            (0..data.environments()).into_par_iter().map(|e| Samples::of(data, e, design, kernel)).collect();
+        let samples = Samples::all(data, design, kernel);
         let sums = with_profile!(kernel, f64, |profile| all_row_sums(profile, &samples, estimator));
         Ok(samples
             .par_iter()
@@ -70,20 +69,23 @@ impl Statistics {
         estimator: Estimator,
     ) -> Result<Vec<Statistics>> {
         check_estimator(estimator)?;
-        let samples: Vec<Samples> =
-            (0..data.environments()).into_par_iter().map(|e| Samples::of(data, e, design, kernel)).collect();
+        let samples = Samples::all(data, design, kernel);
         let traits = kernel.kind().traits();
         let columns: Vec<Columns> =
             samples.par_iter().map(|samples| Columns::of(samples, traits.gaussian)).collect();
-        let known = if traits.tilted { 2 * data.dim() } else { data.dim() };
-        let further: Vec<Further<'_>> = columns
+        let asked: Vec<PairColumns<'_>> = samples
             .iter()
-            .map(|Columns { right, radial, .. }| Further {
-                value: columns_of(right, known, right.cols() - known),
-                radial: radial.as_ref(),
+            .zip(&columns)
+            .map(|(samples, Columns { right, radial, .. })| {
+                let n = samples.x.rows();
+                // A Gaussian kernel's centred sums come from differences, which f32 knows better.
+                let first = if traits.gaussian { data.dim() } else { 0 };
+                let rest = columns_of(right, first, right.cols() - first);
+                let value = beside(n, &[&Matrix::full(n, 1, 1.0), &rest]);
+                PairColumns { omega: &samples.omega, value, radial: radial.as_ref() }
             })
             .collect();
-        let sums = gpu.pair_sums(data, kernel, estimator, &further)?;
+        let sums = gpu.pair_sums(data, kernel, estimator, &asked)?;
         Ok(samples
             .par_iter()
             .zip(sums)
@@ -185,6 +187,11 @@ pub(super) struct GradedSums {
 }
 
 impl Samples {
+    /// Of every environment.
+    fn all(data: &Dataset, design: &Design, kernel: Kernel) -> Vec<Self> {
+        (0..data.environments()).into_par_iter().map(|e| Samples::of(data, e, design, kernel)).collect()
+    }
+
     pub(super) fn of(data: &Dataset, e: usize, design: &Design, kernel: Kernel) -> Self {
         let tilted = kernel.kind().traits().tilted;
         let (x, d) = (data.environment(e), data.dim());
@@ -249,22 +256,25 @@ impl Samples {
 
     /// What a GPU has summed, in the form that [`finish`](Self::finish) takes.
     fn row_sums<P: Profile<f64>>(&self, profile: P, sums: PairSums) -> RowSums {
-        let (n, d) = (self.x.rows(), self.x.cols());
-        let PairSums { ones, tilted, linear, radial, z_total, further, further_radial } = sums;
-        let (functions, graded) = self.further_sums(further, further_radial, profile.decay());
-        match radial {
-            Some((z, m)) => {
-                let centred = Matrix::from_fn(n, d, |i, j| linear[(i, j)] - ones[i] * self.mean[j]);
-                RowSums { ones, centred, tilted, z, m, z_total, functions, graded }
-            }
+        let (n, d, eta) = (self.x.rows(), self.x.cols(), profile.decay());
+        let PairSums { value, directions, z_total, radial } = sums;
+        let ones: Vec<f64> = (0..n).map(|i| value[(i, 0)]).collect();
+        let (centred, z, m) = match &directions[..] {
             // Every derivative of a Gaussian is a multiple of itself.
-            None => {
-                let eta = profile.decay();
-                let centred = Matrix::from_fn(n, d, |i, j| ones[i] * self.centred[(i, j)] - linear[(i, j)]);
-                let (z, m) = (linear.map(|r| 0.5 * eta * r), linear.map(|r| -0.5 * eta * eta * r));
-                RowSums { ones, centred, tilted, z, m, z_total, functions, graded }
-            }
-        }
+            [direction] => (
+                Matrix::from_fn(n, d, |i, j| ones[i] * self.centred[(i, j)] - direction[(i, j)]),
+                direction.map(|r| 0.5 * eta * r),
+                direction.map(|r| -0.5 * eta * eta * r),
+            ),
+            [z, m] => (columns_of(&value, 1, d), z.clone(), m.clone()),
+            other => unreachable!("a kernel has one or two directions, not {}", other.len()),
+        };
+        let at = 1 + if P::GAUSSIAN { 0 } else { d };
+        let tilted = P::TILTED.then(|| columns_of(&value, at, d));
+        let known = at + if P::TILTED { d } else { 0 };
+        let further = columns_of(&value, known, value.cols() - known);
+        let (functions, graded) = self.further_sums(further, radial, eta);
+        RowSums { ones, centred, tilted, z, m, z_total, functions, graded }
     }
 
     /// From sums over columns to the statistics.

@@ -22,7 +22,7 @@ mod walk;
 pub use context::Traffic;
 pub use form::Form;
 pub use session::StageTime;
-pub(crate) use statistics::{Further, PairSums};
+pub(crate) use statistics::{PairColumns, PairSums};
 pub use training::GpuTraining;
 pub use walk::GpuWalk;
 

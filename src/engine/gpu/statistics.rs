@@ -1,9 +1,7 @@
-//! Sums over all pairs for the exact solver, by the stages that evaluate losses.
+//! Sums over all pairs for the exact solver, by the stage that evaluates losses.
 //!
-//! Stage `all_pairs` adds up weights times b̃ and times x − y for every row. With a drift that makes b̃ what one wants to
-//! be summed (1; −τ x by the tilt of no drift and a = 2; x itself), it gives all that
-//! [`Statistics`](crate::solve::Statistics) of the linear model need. For given functions of the state the host writes b̃
-//! itself, as many columns at a time as there are variables. There is no shader of their own.
+//! Stage `all_pairs` adds up weights times b̃ and times x − y for every row. The host writes the columns to be summed where b̃
+//! would be, as many at a time as there are variables: there is no shader of their own.
 
 use super::GpuEngine;
 use super::compose::SumLayout;
@@ -12,48 +10,32 @@ use super::session::Session;
 use super::stages::{self, Slot};
 use crate::data::Dataset;
 use crate::engine::LossSpec;
-use crate::kernel::{Kernel, tilt};
-use crate::model::{Drift, Noise, Parameters};
+use crate::kernel::Kernel;
 use crate::objective::{Estimator, Objective};
 use crate::{Matrix, Result};
 use std::sync::atomic::AtomicU64;
 use wgpu::{Buffer, BufferUsages};
 
-/// log σ for a = 0: its square vanishes in f32.
-const NO_NOISE: f64 = -60.0;
-
-/// Sums of one environment, row by row; each weighted by ω(x) ω(y).
-pub(crate) struct PairSums {
-    /// Σ κ.
-    pub ones: Vec<f64>,
-    /// Σ κ τ(y) y; nothing without a tilt.
-    pub tilted: Option<Matrix<f64>>,
-    /// Σ κ y for kernels that are not Gaussian; Σ κ (x − y) for those that are.
-    pub linear: Matrix<f64>,
-    /// Σ −½φ' (x − y) and Σ −½φ'' (x − y), of kernels that are not Gaussian.
-    pub radial: Option<(Matrix<f64>, Matrix<f64>)>,
-    /// Σ −½φ' over all rows.
-    pub z_total: f64,
-    /// Σ κ times [`Further::value`].
-    pub further: Matrix<f64>,
-    /// Σ −½φ' and Σ −½φ'' times [`Further::radial`].
-    pub further_radial: Option<(Matrix<f64>, Matrix<f64>)>,
-}
-
-/// Further columns of an environment that sums are asked of, n × columns.
-pub(crate) struct Further<'a> {
-    /// To be weighted by the kernel.
+/// What is to be summed over the samples of an environment.
+pub(crate) struct PairColumns<'a> {
+    /// ω of each sample; 1 without a tilt.
+    pub omega: &'a [f64],
+    /// n × columns, to be weighted by the kernel; at least one.
     pub value: Matrix<f64>,
-    /// To be weighted by derivatives of its profile, if it is not Gaussian.
+    /// n × columns, to be weighted by derivatives of the kernel's profile, if it is not Gaussian.
     pub radial: Option<&'a Matrix<f64>>,
 }
 
-/// What b̃ is to be.
-#[derive(Clone, Copy, PartialEq)]
-enum Right {
-    Ones,
-    Tilted,
-    Samples,
+/// Sums of one environment, row by row; each weighted by ω(x) ω(y).
+pub(crate) struct PairSums {
+    /// Σ κ times [`PairColumns::value`].
+    pub value: Matrix<f64>,
+    /// Σ κ (x − y) of a Gaussian kernel; Σ −½φ' (x − y) and Σ −½φ'' (x − y) of others.
+    pub directions: Vec<Matrix<f64>>,
+    /// Σ −½φ' over all rows.
+    pub z_total: f64,
+    /// Σ −½φ' and Σ −½φ'' times [`PairColumns::radial`].
+    pub radial: Option<(Matrix<f64>, Matrix<f64>)>,
 }
 
 impl GpuEngine {
@@ -63,13 +45,12 @@ impl GpuEngine {
         data: &Dataset,
         kernel: Kernel,
         estimator: Estimator,
-        further: &[Further<'_>],
+        columns: &[PairColumns<'_>],
     ) -> Result<Vec<PairSums>> {
-        let traits = kernel.kind().traits();
         let spec = LossSpec { objective: Objective::Skds, kernel, estimator };
         let form = Form { dim: data.dim(), environments: data.environments(), hidden: None, full: false };
         let rows: Vec<usize> = (0..data.environments()).map(|e| data.rows(e).len()).collect();
-        let mut session = Session::new(self.context()?, &rows, &spec, form, &self.bounds, 0, &self.edits)?;
+        let session = Session::new(self.context()?, &rows, &spec, form, &self.bounds, 0, &self.edits)?;
         session.write_samples(data, &spec)?;
         let layout = SumLayout::of(Objective::Skds, kernel.kind());
         let staging = session.context.buffer(
@@ -77,79 +58,45 @@ impl GpuEngine {
             session.plan.sizes.sums,
             BufferUsages::COPY_DST | BufferUsages::MAP_READ,
         )?;
-        let mut pass = |right: Right| -> Result<Vec<Summed>> {
-            session.write_parameters(&right.parameters(data.dim()))?;
-            read_sums(&session, &staging, &rows, layout)
-        };
-        let ones = pass(Right::Ones)?;
-        let tilted = if traits.tilted { Some(pass(Right::Tilted)?) } else { None };
-        let samples = if traits.gaussian { None } else { Some(pass(Right::Samples)?) };
-        let omega: Vec<f64> = (0..data.samples().rows())
-            .map(|i| match traits.tilted {
-                true => tilt(data.samples().row(i).iter().map(|v| v * v).sum()),
-                false => 1.0,
-            })
-            .collect();
-        let written =
-            Written { session: &session, staging: &staging, spec, rows: &rows, layout, data, omega };
-        let mut values = written.sums(0, &further.iter().map(|f| &f.value).collect::<Vec<_>>())?.into_iter();
-        let radial: Option<Vec<&Matrix<f64>>> = further.iter().map(|f| f.radial).collect();
-        let mut derivatives = match radial {
-            Some(radial) => Some(written.sums(1, &radial)?.into_iter().zip(written.sums(2, &radial)?)),
+        let pass = Pass { session, staging, spec, rows, layout, columns };
+        let (values, found) = pass.sums(0, &columns.iter().map(|of| &of.value).collect::<Vec<_>>())?;
+        let radial: Option<Vec<&Matrix<f64>>> = columns.iter().map(|of| of.radial).collect();
+        let mut radial = match radial {
+            Some(radial) => Some(pass.sums(1, &radial)?.0.into_iter().zip(pass.sums(2, &radial)?.0)),
             None => None,
         };
-        let mut tilted = tilted.map(Vec::into_iter);
-        let mut samples = samples.map(Vec::into_iter);
-        Ok(ones
+        Ok(values
             .into_iter()
-            .map(|summed| {
-                let first = |matrix: &Matrix<f64>| (0..matrix.rows()).map(|i| matrix[(i, 0)]).collect();
-                let next = |passes: &mut Option<std::vec::IntoIter<Summed>>| {
-                    passes.as_mut().map(|pass| pass.next().expect("one per environment").drift)
-                };
-                let minus = next(&mut tilted).map(|matrix| matrix.map(|v| -v));
-                let own = next(&mut samples);
-                let Summed { drift, mut directions, z_total } = summed;
-                let (linear, radial) = match own {
-                    // Σ κ y in a pass of its own, and both radial sums in each.
-                    Some(own) => {
-                        let m = directions.pop().expect("two directions");
-                        (own, Some((directions.pop().expect("two directions"), m)))
-                    }
-                    None => (directions.pop().expect("one direction"), None),
-                };
-                PairSums {
-                    ones: first(&drift),
-                    tilted: minus,
-                    linear,
-                    radial,
-                    z_total,
-                    further: values.next().expect("one per environment"),
-                    further_radial: derivatives.as_mut().and_then(Iterator::next),
-                }
+            .zip(found)
+            .map(|(value, Summed { directions, z_total, .. })| PairSums {
+                value,
+                directions,
+                z_total,
+                radial: radial.as_mut().and_then(Iterator::next),
             })
             .collect())
     }
 }
 
 /// A session whose b̃ the host writes.
-struct Written<'a> {
-    session: &'a Session,
-    staging: &'a Buffer,
+struct Pass<'a> {
+    session: Session,
+    staging: Buffer,
     spec: LossSpec,
-    rows: &'a [usize],
+    rows: Vec<usize>,
     layout: SumLayout,
-    data: &'a Dataset,
-    omega: Vec<f64>,
+    columns: &'a [PairColumns<'a>],
 }
 
-impl Written<'_> {
-    /// Sums of weights times columns; `weigh` as in [`Job::weigh`](super::shared::Job::weigh).
-    fn sums(&self, weigh: u32, columns: &[&Matrix<f64>]) -> Result<Vec<Matrix<f64>>> {
+impl Pass<'_> {
+    /// Sums of weights times columns; `weigh` as in [`Job::weigh`](super::shared::Job::weigh). Beside them what else was
+    /// summed, which is the same whatever the columns.
+    fn sums(&self, weigh: u32, columns: &[&Matrix<f64>]) -> Result<(Vec<Matrix<f64>>, Vec<Summed>)> {
         let d = self.session.form.dim;
         let mut all: Vec<Matrix<f64>> =
             columns.iter().map(|columns| Matrix::full(columns.rows(), columns.cols(), 0.0)).collect();
         let width = columns.first().map_or(0, |columns| columns.cols());
+        let mut last = Vec::new();
         self.session.weigh_by(weigh)?;
         for first in (0..width).step_by(d) {
             let count = d.min(width - first);
@@ -157,34 +104,16 @@ impl Written<'_> {
                 let mut row = vec![0.0; d];
                 let values = &columns[e].row(i)[first..first + count];
                 row.iter_mut().zip(values).for_each(|(row, value)| *row = *value as f32);
-                (self.omega[self.data.rows(e).start + i], row)
+                (self.columns[e].omega[i], row)
             })?;
-            let summed = sum_pairs(self.session, self.staging, self.rows, self.layout)?;
-            for (all, Summed { drift, .. }) in all.iter_mut().zip(summed) {
+            last = sum_pairs(&self.session, &self.staging, &self.rows, self.layout)?;
+            for (all, Summed { drift, .. }) in all.iter_mut().zip(&last) {
                 for i in 0..all.rows() {
                     all.row_mut(i)[first..first + count].copy_from_slice(&drift.row(i)[..count]);
                 }
             }
         }
-        self.session.weigh_by(0)?;
-        Ok(all)
-    }
-}
-
-impl Right {
-    /// The model whose b̃ this is.
-    fn parameters(self, d: usize) -> Parameters<f64> {
-        let diagonal = if self == Right::Samples { 1.0 } else { 0.0 };
-        let weights = Matrix::from_fn(d, d, |i, j| if i == j { diagonal } else { 0.0 });
-        // b̃ = b − ½ τ a x: with a = 2 and no drift, −τ x.
-        let log_noise = if self == Right::Tilted { 0.5 * 2f64.ln() } else { NO_NOISE };
-        Parameters {
-            drift: Drift::Linear { weights },
-            biases: vec![if self == Right::Ones { 1.0 } else { 0.0 }; d],
-            noise: Noise::Diagonal { log_noise: vec![log_noise; d] },
-            shift: None,
-            log_scale: None,
-        }
+        Ok((all, last))
     }
 }
 
@@ -194,17 +123,6 @@ struct Summed {
     /// R_b, or R_z and R_m.
     directions: Vec<Matrix<f64>>,
     z_total: f64,
-}
-
-/// The sums with b̃ of the parameters that were written.
-fn read_sums(session: &Session, staging: &Buffer, rows: &[usize], layout: SumLayout) -> Result<Vec<Summed>> {
-    let done = AtomicU64::new(0);
-    let before = [stages::DIFFUSION_DIAGONAL.name, stages::DRIFT.name, stages::TILT.name];
-    for span in 0..session.plan.spans.len() {
-        let dispatches = session.dispatches_of(span, &before);
-        session.submit(&dispatches.iter().collect::<Vec<_>>(), &done)?;
-    }
-    sum_pairs(session, staging, rows, layout)
 }
 
 /// The sums with b̃ as it is on the device.

@@ -17,6 +17,7 @@ const LONGEST: usize = 10_000;
 pub(crate) struct Expression {
     text: String,
     root: Node,
+    variables: BTreeSet<usize>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -76,7 +77,9 @@ impl Expression {
         if parser.at < text.len() {
             return Err(parser.fail("an operator or the end"));
         }
-        Ok(Expression { text: text.trim().to_owned(), root })
+        let mut variables = BTreeSet::new();
+        root.collect(&mut variables);
+        Ok(Expression { text: text.trim().to_owned(), root, variables })
     }
 
     /// As it was written.
@@ -95,10 +98,8 @@ impl Expression {
     }
 
     /// The variables it depends on, without [`OWN`].
-    pub fn variables(&self) -> BTreeSet<usize> {
-        let mut all = BTreeSet::new();
-        self.root.collect(&mut all);
-        all
+    pub fn variables(&self) -> &BTreeSet<usize> {
+        &self.variables
     }
 
     /// Whether it is the number 1.
@@ -121,20 +122,11 @@ fn is_word(c: char) -> bool {
 }
 
 impl Node {
+    /// The value at one point.
     fn at(&self, x: &[f64], own: usize) -> f64 {
-        match self {
-            Node::Number(value) => *value,
-            Node::Variable(j) => x[*j],
-            Node::Own => x[own],
-            Node::Minus(a) => -a.at(x, own),
-            Node::Call(function, a) => function.of(a.at(x, own)),
-            Node::Sum(a, b) => a.at(x, own) + b.at(x, own),
-            Node::Difference(a, b) => a.at(x, own) - b.at(x, own),
-            Node::Product(a, b) => a.at(x, own) * b.at(x, own),
-            Node::Quotient(a, b) => a.at(x, own) / b.at(x, own),
-            Node::Power(a, exponent) => a.at(x, own).powi(*exponent),
-            Node::GeneralPower(a, b) => a.at(x, own).powf(b.at(x, own)),
-        }
+        let mut out = [0.0];
+        self.fill(x, own, &mut out, &mut Vec::new());
+        out[0]
     }
 
     fn fill(&self, x: &[f64], own: usize, out: &mut [f64], pool: &mut Vec<Vec<f64>>) {
@@ -320,8 +312,7 @@ impl Parser<'_> {
 
     fn atom(&mut self) -> Result<Node> {
         if self.sign("(").is_some() {
-            let inner = self.sum()?;
-            return if self.sign(")").is_some() { Ok(inner) } else { Err(self.fail("')'")) };
+            return self.bracketed();
         }
         if self.sign("{").is_some() {
             let Some(length) = self.text[self.at..].find('}') else { return Err(self.fail("a '}'")) };
@@ -346,11 +337,7 @@ impl Parser<'_> {
                     if self.sign("(").is_none() {
                         return Err(self.fail("'(' after a function"));
                     }
-                    let inner = self.sum()?;
-                    return match self.sign(")") {
-                        Some(_) => Ok(Node::Call(*function, Box::new(inner))),
-                        None => Err(self.fail("')'")),
-                    };
+                    return Ok(Node::Call(*function, Box::new(self.bracketed()?)));
                 }
                 let variable = self.variable(word)?;
                 self.at += length;
@@ -358,6 +345,12 @@ impl Parser<'_> {
             }
             _ => Err(self.fail("a number, a variable or '('")),
         }
+    }
+
+    /// What follows a bracket, up to the one that closes it.
+    fn bracketed(&mut self) -> Result<Node> {
+        let inner = self.sum()?;
+        if self.sign(")").is_some() { Ok(inner) } else { Err(self.fail("')'")) }
     }
 
     fn number(&mut self) -> Result<Node> {
@@ -446,7 +439,7 @@ mod tests {
         }
         let gaussian = Expression::parse("exp(-0.5*((x-1)/2)^2)", &["x".into()], false).unwrap();
         assert!((gaussian.at(&[2.0], 0) - (-0.125f64).exp()).abs() < 1e-15);
-        assert_eq!(gaussian.variables().into_iter().collect::<Vec<_>>(), [0]);
+        assert_eq!(gaussian.variables().iter().copied().collect::<Vec<_>>(), [0]);
     }
 
     #[test]
@@ -482,7 +475,7 @@ mod tests {
         for name in ["x", "gene a", "exp", "self", "1st", "γ", "a-b"] {
             let names = vec!["other".to_owned(), name.to_owned()];
             let read = Expression::parse(&written(name), &names, true).unwrap();
-            assert_eq!(read.variables().into_iter().collect::<Vec<_>>(), [1], "{name}");
+            assert_eq!(read.variables().iter().copied().collect::<Vec<_>>(), [1], "{name}");
         }
     }
 }

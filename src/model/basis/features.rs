@@ -3,7 +3,7 @@
 use super::MOST;
 use super::expression::{Expression, written};
 use crate::data::Dataset;
-use crate::{Error, Result};
+use crate::{Error, Result, input};
 use std::path::PathBuf;
 
 /// Which functions of the state a drift is made of.
@@ -60,11 +60,7 @@ impl FeatureChoice {
                 names.iter().cloned().chain(bumps).collect()
             }
             FeatureChoice::File(path) => {
-                let text = std::fs::read_to_string(path).map_err(|source| Error::Io {
-                    action: "read",
-                    path: path.clone(),
-                    source,
-                })?;
+                let text = input::text(path)?;
                 let lines = text.lines().map(|line| line.split('#').next().unwrap_or("").trim());
                 let kept: Vec<String> = lines.filter(|line| !line.is_empty()).map(String::from).collect();
                 if kept.is_empty() {

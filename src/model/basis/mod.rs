@@ -15,6 +15,7 @@ pub(crate) use expression::Expression;
 pub use features::FeatureChoice;
 
 use crate::data::Dataset;
+use crate::dense::moments;
 use crate::{Error, Matrix, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -160,13 +161,13 @@ impl Basis {
     }
 
     /// The variables that f_p depends on.
-    pub fn variables(&self, p: usize) -> BTreeSet<usize> {
+    pub fn variables(&self, p: usize) -> &BTreeSet<usize> {
         self.features[p].variables()
     }
 
     /// Whether f_p depends on nothing but variable j.
     pub fn is_own(&self, p: usize, j: usize) -> bool {
-        self.features[p].variables().into_iter().eq([j])
+        self.features[p].variables().iter().eq([&j])
     }
 
     /// f_p at a point, which is taken as it is.
@@ -198,13 +199,13 @@ impl Basis {
 
     /// All features of all rows, n × p.
     pub fn features_of(&self, x: &Matrix<f64>) -> Matrix<f64> {
-        Matrix::from_fn(x.rows(), self.features.len(), |i, p| self.feature_at(p, x.row(i)))
+        filled(x, self.features.len(), |p, x, out, pool| self.fill_feature(p, x, out, pool))
     }
 
     /// All diffusions of all rows, n × (d·m), those of a variable side by side.
     pub fn diffusion_of(&self, x: &Matrix<f64>) -> Matrix<f64> {
         let m = self.diffusion.len();
-        Matrix::from_fn(x.rows(), self.dim() * m, |i, at| self.diffusion_at(at % m, at / m, x.row(i)))
+        filled(x, self.dim() * m, |at, x, out, pool| self.fill_diffusion(at % m, at / m, x, out, pool))
     }
 
     pub(crate) fn to_written(&self) -> Written {
@@ -241,14 +242,20 @@ impl Basis {
     }
 }
 
-/// Mean and standard deviation of each column.
-fn moments(x: &Matrix<f64>) -> (Vec<f64>, Vec<f64>) {
-    let n = x.rows() as f64;
-    let column = |j: usize| (0..x.rows()).map(move |i| x[(i, j)]);
-    let means: Vec<f64> = (0..x.cols()).map(|j| column(j).sum::<f64>() / n).collect();
-    let deviation = |j: usize| (column(j).map(|v| (v - means[j]) * (v - means[j])).sum::<f64>() / n).sqrt();
-    let deviations = (0..x.cols()).map(deviation).collect();
-    (means, deviations)
+/// n × `count`: what `fill` makes of all rows of x for each column.
+fn filled(
+    x: &Matrix<f64>,
+    count: usize,
+    fill: impl Fn(usize, &[f64], &mut [f64], &mut Vec<Vec<f64>>),
+) -> Matrix<f64> {
+    let (n, d) = (x.rows(), x.cols());
+    let by_variable: Vec<f64> = (0..d).flat_map(|j| (0..n).map(move |i| x[(i, j)])).collect();
+    let (mut columns, mut pool) = (vec![0.0; n * count], Vec::new());
+    columns
+        .chunks_exact_mut(n)
+        .enumerate()
+        .for_each(|(column, out)| fill(column, &by_variable, out, &mut pool));
+    Matrix::from_fn(n, count, |i, column| columns[column * n + i])
 }
 
 /// Whether a deviation is more than rounding.
