@@ -24,6 +24,7 @@ pub trait Scalar:
     + AddAssign
     + SubAssign
     + faer::traits::ComplexField
+    + crate::engine::cpu::Precision
 {
     /// 0.
     const ZERO: Self;

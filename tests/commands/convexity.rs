@@ -1,8 +1,6 @@
 //! `skds convexity` as a person runs it.
 
-mod common;
-
-use common::random_data;
+use crate::common::random_data;
 use std::process::{Command, Output};
 
 fn skds(args: &[&str]) -> Output {
@@ -35,7 +33,7 @@ fn the_table_the_picture_and_the_refusals() {
 
     for (args, piece) in [
         (&[data, "--env", "2"][..], "expected a number below 2"),
-        (&[data, "--plot", "a.png"], "expected: .svg"),
+        (&[data, "--plot", "a.pdf"], "ends in .svg or .png"),
         (&[data, "--bandwidth", "-1"], "above 0"),
         (&["nowhere.npz"], "cannot read nowhere.npz"),
     ] {

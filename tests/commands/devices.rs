@@ -1,8 +1,6 @@
 //! `skds devices`, `skds validate` and `--device` as a person runs them, with a Vulkan driver and without.
 
-mod common;
-
-use common::golden_dir;
+use crate::common::golden_dir;
 use std::process::{Command, Output};
 
 fn skds(args: &[&str]) -> Output {

@@ -128,7 +128,7 @@ fn floors_move_nothing_but_the_targets() {
     let told = [Told { wanted: Wanted { targets: vec![1], means: vec![2.5] }, rows: 4000 }];
     for settings in [MethodSettings::Observational, MethodSettings::Diagonal] {
         let predicted =
-            settings.method().fit(&data, 0).unwrap().predict(&told, 0).unwrap().remove(0).unwrap();
+            settings.method("floor").fit(&data, 0).unwrap().predict(&told, 0).unwrap().remove(0).unwrap();
         let predicted = Dataset::from_environments(vec![predicted]).unwrap();
         let (mean, rest) = (predicted.means(0), data.means(0));
         assert!((mean[0] - rest[0]).abs() < 0.06 && (mean[1] - 2.5).abs() < 0.06, "{mean:?}");

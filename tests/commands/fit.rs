@@ -1,8 +1,6 @@
 //! `skds fit` as a person runs it: results, resuming, refusals.
 
-mod common;
-
-use common::random_data;
+use crate::common::random_data;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use skds::Matrix;

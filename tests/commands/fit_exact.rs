@@ -1,8 +1,6 @@
 //! `skds fit` with the exact solver: the minimum, its settings chosen, and refusals.
 
-mod common;
-
-use common::random_data;
+use crate::common::random_data;
 use skds::Matrix;
 use skds::data::Dataset;
 use skds::engine::{Engine, LossSpec, cpu::CpuEngine};

@@ -1,7 +1,5 @@
 //! `skds graph` as a person runs it: the table, the files, the picture, and a sentence for every wrong input.
 
-mod common;
-
 use skds::Matrix;
 use skds::data::Standardization;
 use skds::model::{Activation, Drift, Model};
@@ -38,7 +36,7 @@ const NAMES: [&str; 3] = ["a\"b", "<x>", "ä,ö"];
 
 /// Three variables with awkward names and four effects.
 fn small(folder: &Path) -> String {
-    let mut parameters = common::random_parameters(1, 3, 1, None, false);
+    let mut parameters = crate::common::random_parameters(1, 3, 1, None, false);
     let weights = Matrix::from_rows(3, 3, vec![-1.0, 0.5, 0.0, -2.0, -1.0, 0.25, 1e-7, 0.0, -1.0]);
     parameters.drift = Drift::Linear { weights };
     let model = Model { names: NAMES.map(String::from).to_vec(), ..Model::new(parameters) };
@@ -49,7 +47,7 @@ fn small(folder: &Path) -> String {
 
 /// Six variables, thirty effects, in standard units.
 fn mlp(folder: &Path) -> String {
-    let mut model = Model::new(common::random_parameters(2, 6, 1, Some(Activation::Tanh), false));
+    let mut model = Model::new(crate::common::random_parameters(2, 6, 1, Some(Activation::Tanh), false));
     model.standardization = Some(Standardization { mean: vec![0.0; 6], scale: vec![2.0; 6] });
     let path = path(folder, "mlp.safetensors");
     model.write(Path::new(&path)).unwrap();
@@ -141,7 +139,7 @@ fn files_hold_the_selection_and_are_the_same_each_time() {
 fn models_without_effects_are_no_error() {
     let folder = tempfile::tempdir().unwrap();
     let model = path(folder.path(), "one.safetensors");
-    common::random_parameters(1, 1, 1, None, false).write(Path::new(&model)).unwrap();
+    crate::common::random_parameters(1, 1, 1, None, false).write(Path::new(&model)).unwrap();
     let (svg, dot) = (path(folder.path(), "one.svg"), path(folder.path(), "one.dot"));
     let text = succeeded(&["graph", &model, "--heatmap", &svg, "-o", &dot]);
     assert!(
@@ -168,10 +166,13 @@ fn wrong_input_is_refused_and_nothing_is_written() {
     let known = &["expected one of .csv, .graphml, .dot"];
     refused(&["graph", &model, "-o", &path(folder.path(), "graph.gml")], known);
     refused(&["graph", &model, "-o", &path(folder.path(), "graph")], known);
-    refused(&["graph", &model, "--heatmap", &path(folder.path(), "graph.png")], &[".png", "expected .svg"]);
+    refused(
+        &["graph", &model, "--heatmap", &path(folder.path(), "graph.pdf")],
+        &["graph.pdf", "ends in .svg or .png"],
+    );
     // The picture's name is looked at before the graph is written.
-    let (csv, png) = (path(folder.path(), "graph.csv"), path(folder.path(), "graph.png"));
-    refused(&["graph", &model, "-o", &csv, "--heatmap", &png], &["expected .svg"]);
+    let (csv, pdf) = (path(folder.path(), "graph.csv"), path(folder.path(), "graph.pdf"));
+    refused(&["graph", &model, "-o", &csv, "--heatmap", &pdf], &["ends in .svg or .png"]);
     for (option, name) in [("-o", "no/such/graph.csv"), ("--heatmap", "no/such/graph.svg")] {
         refused(&["graph", &model, option, &path(folder.path(), name)], &["cannot write", name]);
     }

@@ -1,8 +1,6 @@
 //! `skds loss` as a person runs it: answers, files, and one clear sentence for every wrong input.
 
-mod common;
-
-use common::{golden_cases, golden_dir, relative_error};
+use crate::common::{golden_cases, golden_dir, relative_error};
 use skds::model::Parameters;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -78,7 +76,7 @@ fn losses_and_gradients_of_all_golden_cases() {
             assert!(relative_error(&[loss], &[case.loss]) <= tolerance, "{} {loss}", case.name);
             let gradient = Parameters::read(&grad).unwrap();
             for (name, expected) in case.expected().into_iter().filter(|(name, _)| name != "loss") {
-                let tensors = common::tensors(&gradient);
+                let tensors = crate::common::tensors(&gradient);
                 let (_, found) = tensors.iter().find(|(n, _)| *n == name).unwrap();
                 assert!(relative_error(found, &expected) <= tolerance, "{} {precision} {name}", case.name);
             }
@@ -143,7 +141,7 @@ fn csv_folder() -> (tempfile::TempDir, String, String, String) {
     let data = write(folder.path(), "data.csv", "a,b,env\n1,2,0\n0,1,0\n3,1,1\n2,2,1\n");
     let targets = write(folder.path(), "targets.csv", "b,a\n0,0\n1,0\n");
     let params = folder.path().join("params.safetensors");
-    common::random_parameters(1, 2, 2, None, false).write(&params).unwrap();
+    crate::common::random_parameters(1, 2, 2, None, false).write(&params).unwrap();
     (folder, data, targets, params.display().to_string())
 }
 
@@ -167,8 +165,9 @@ fn csv_data_gives_the_loss_of_the_same_npz_data() {
     let rows = |v: [f64; 4]| skds::Matrix::from_rows(2, 2, v.to_vec());
     let environments = vec![rows([1.0, 2.0, 0.0, 1.0]), rows([3.0, 1.0, 2.0, 2.0])];
     let same = skds::data::Dataset::from_environments(environments).unwrap();
-    let spec = common::all_specs(1.0)[0];
-    let expected = common::value(&same, &spec, &common::random_parameters(1, 2, 2, None, false));
+    let spec = crate::common::all_specs(1.0)[0];
+    let expected =
+        crate::common::value(&same, &spec, &crate::common::random_parameters(1, 2, 2, None, false));
     assert!((report["loss"].as_f64().unwrap() - expected).abs() < 1e-14);
     assert_eq!(report["environments"], 2);
 }
@@ -225,7 +224,7 @@ fn bad_files_are_refused_and_nothing_is_written() {
     loss(&data, &file("two.csv", "a,b\n0,0\n0,2\n"), &params, &["2", "0", "1"]);
     loss(&data, &targets, &data, &["data.csv"]);
     let other = folder.path().join("other.safetensors");
-    common::random_parameters(1, 3, 2, None, false).write(&other).unwrap();
+    crate::common::random_parameters(1, 3, 2, None, false).write(&other).unwrap();
     loss(&data, &targets, other.to_str().unwrap(), &["3", "2"]);
     refused(&["loss", &file("fake.npz", "not a zip"), "--params", &params], &["fake.npz", "npz"]);
     refused(&["loss", &file("data.txt", "a"), "--params", &params], &["data.txt", ".npz", ".csv"]);
@@ -240,7 +239,7 @@ fn bad_files_are_refused_and_nothing_is_written() {
 #[test]
 fn a_loss_that_overflows_is_an_error_with_exit_code_1() {
     let (folder, data, targets, _) = csv_folder();
-    let mut huge = common::random_parameters(1, 2, 2, None, false);
+    let mut huge = crate::common::random_parameters(1, 2, 2, None, false);
     huge.biases.fill(1e30);
     let params = folder.path().join("huge.safetensors");
     huge.write(&params).unwrap();

@@ -1,9 +1,7 @@
 //! The GPU engine against automatic differentiation and the f64 CPU engine, on whatever Vulkan device there is;
 //! where there is none the tests fail and say how to get one.
 
-mod common;
-
-use common::{
+use crate::common::{
     SHAPES, all_specs, evaluate, golden_cases, gpu_engine, random_data, random_parameters, relative_error,
     tensors,
 };

@@ -1,8 +1,8 @@
 //! What an evaluation on a GPU costs, what it refuses, and how it fails.
 
-mod common;
-
-use common::{all_specs, evaluate, gpu_engine, random_data, random_parameters, relative_error, tensors};
+use crate::common::{
+    all_specs, evaluate, gpu_engine, random_data, random_parameters, relative_error, tensors,
+};
 use skds::data::Dataset;
 use skds::engine::gpu::plan::{Bounds, fold};
 use skds::engine::gpu::{GpuEngine, GpuLoss, Traffic, adapters};

@@ -1,8 +1,6 @@
 //! Simulation on the device: step for step against a twin on the host, and its law against what is known of it.
 
-mod common;
-
-use common::{gpu_engine, random_parameters};
+use crate::common::{gpu_engine, random_parameters};
 use skds::engine::gpu::plan::Bounds;
 use skds::model::{Activation, Drift, Model, Noise, Parameters};
 use skds::sample::{

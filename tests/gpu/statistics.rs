@@ -1,8 +1,6 @@
 //! The exact solver's pass over pairs on the device against the one on the host.
 
-mod common;
-
-use common::{gpu_engine, random_data, relative_error};
+use crate::common::{gpu_engine, random_data, relative_error};
 use skds::engine::gpu::plan::Bounds;
 use skds::kernel::KernelKind;
 use skds::model::{Basis, Penalty, PenaltyKind};

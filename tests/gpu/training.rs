@@ -1,8 +1,6 @@
 //! Steps that never leave the device, against the same steps on the host in f64.
 
-mod common;
-
-use common::{evaluate, gpu_engine, random_data, random_parameters, tensors};
+use crate::common::{evaluate, gpu_engine, random_data, random_parameters, tensors};
 use skds::Matrix;
 use skds::data::Dataset;
 use skds::engine::cpu::CpuTraining;

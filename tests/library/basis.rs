@@ -1,8 +1,6 @@
 //! Models that are made of given functions: what is recovered where the truth is known, and the way through all commands.
 
-mod common;
-
-use common::gpu_engine;
+use crate::common::gpu_engine;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StudentT};
@@ -128,7 +126,7 @@ fn noise_that_grows_with_the_state_is_recovered() {
     // ν / (ν − 2) / ν = 1/5.
     assert!((variance - 0.2).abs() < 0.02, "{variance}");
     // Noise that is the same everywhere has no such tails: amounts that are not wanted stay at 0.
-    let gaussian = Matrix::from_fn(4000, 1, |_, _| common::normal(&mut rng));
+    let gaussian = Matrix::from_fn(4000, 1, |_, _| crate::common::normal(&mut rng));
     let data = Dataset::from_environments(vec![gaussian]).unwrap();
     let (model, _) = fit(&data, &settings("1, self^2")).unwrap();
     let (_, _, amounts) = parts(&model);

@@ -1,9 +1,9 @@
 //! Every gradient against central differences of the loss, in f64, for every objective × kernel × estimator ×
 //! model × diffusion.
 
-mod common;
-
-use common::{SHAPES, all_specs, evaluate, random_data, random_parameters, relative_error, tensors, value};
+use crate::common::{
+    SHAPES, all_specs, evaluate, random_data, random_parameters, relative_error, tensors, value,
+};
 
 /// The step, and the error it leaves: about step² times the third derivative plus rounding over the step.
 const STEP: f64 = 1e-5;

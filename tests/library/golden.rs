@@ -1,8 +1,6 @@
 //! Losses and gradients against float64 automatic differentiation of their definitions.
 
-mod common;
-
-use common::{evaluate, golden_cases, relative_error, tensors};
+use crate::common::{evaluate, golden_cases, relative_error, tensors};
 use skds::Scalar;
 
 /// Two float64 evaluations of the same formula by different routes.

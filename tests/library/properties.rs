@@ -1,8 +1,6 @@
 //! What the paper proves of the two losses, and what follows from their definitions.
 
-mod common;
-
-use common::{SHAPES, all_specs, evaluate, normal, random_data, random_parameters, value};
+use crate::common::{SHAPES, all_specs, evaluate, normal, random_data, random_parameters, value};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use skds::Matrix;
@@ -77,9 +75,9 @@ fn u_and_v_average_over_every_pair() {
             let (found, gradient) = evaluate::<f64>(&samples, &spec, &parameters).unwrap();
             assert!((found - expected).abs() < 1e-11 * expected.abs().max(0.1), "{shape} {spec:?}");
             for ((name, found), (_, expected)) in
-                common::tensors(&gradient).into_iter().zip(common::tensors(&slopes))
+                crate::common::tensors(&gradient).into_iter().zip(crate::common::tensors(&slopes))
             {
-                let error = common::relative_error(&found, &expected);
+                let error = crate::common::relative_error(&found, &expected);
                 assert!(error < 1e-10, "{shape} {spec:?} {name}: {error:e}");
             }
         }

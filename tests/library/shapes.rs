@@ -1,8 +1,6 @@
 //! Edge shapes, large shapes, precision and determinism.
 
-mod common;
-
-use common::{SHAPES, all_specs, evaluate, random_data, random_parameters, relative_error, tensors};
+use crate::common::{SHAPES, all_specs, evaluate, random_data, random_parameters, relative_error, tensors};
 use skds::Matrix;
 use skds::data::Dataset;
 use skds::engine::LossSpec;

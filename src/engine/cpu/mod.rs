@@ -41,9 +41,32 @@ impl<T: Scalar> Engine<T> for CpuEngine {
     }
 
     fn load(&self, data: &Dataset, spec: &LossSpec) -> Result<Box<dyn Loss<T>>> {
-        Ok(Box::new(CpuLoss::<T>::new(data, *spec)))
+        Ok(T::loss(data, spec))
     }
 }
+
+/// A precision that the engine is compiled for.
+///
+/// Its one function is not generic, so the stages for every kernel, loss and instruction set are compiled once, in this crate,
+/// and not again in every program that evaluates a loss.
+pub trait Precision: Sized {
+    #[doc(hidden)]
+    fn loss(data: &Dataset, spec: &LossSpec) -> Box<dyn Loss<Self>>
+    where
+        Self: Scalar;
+}
+
+macro_rules! compile_for {
+    ($($float:ty),+) => {
+        $(impl Precision for $float {
+            fn loss(data: &Dataset, spec: &LossSpec) -> Box<dyn Loss<$float>> {
+                Box::new(CpuLoss::<$float>::new(data, *spec))
+            }
+        })+
+    };
+}
+
+compile_for!(f32, f64);
 
 /// The samples in this precision, with what kernels need to know of each.
 struct Samples<T> {

@@ -1,0 +1,15 @@
+//! The command line: every command in a process of its own.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod convexity;
+mod devices;
+mod evaluate;
+mod experiment;
+mod fit;
+mod fit_exact;
+mod graph;
+mod loss;
+mod sample;
+mod simulate;

@@ -1,0 +1,13 @@
+//! The library on the CPU: goldens, derivatives, the paper's properties, shapes, recovery.
+//!
+//! One program for many files: linking is most of what tests cost to build.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod basis;
+mod finite_differences;
+mod golden;
+mod properties;
+mod recovery;
+mod shapes;
