@@ -15,7 +15,7 @@ use skds::evaluate::{Wanted, match_means};
 use skds::fit::{ModelKind, Settings, fit};
 use skds::metric::wasserstein2;
 use skds::model::{Drift, Model, Noise};
-use skds::plot::{Colour, Line, Panel, write_svg};
+use skds::plot::{Colour, Line, Panel, Scale, write_picture};
 use skds::sample::{SampleSettings, Sampler, stationary_samples};
 use skds::{Matrix, Result};
 use std::path::{Path, PathBuf};
@@ -97,6 +97,7 @@ fn run(picture: &Path) -> Result<()> {
         title: String::new(),
         x_label: "x".into(),
         y_label: "density".into(),
+        scales: (Scale::Linear, Scale::Linear),
         lines: lines
             .into_iter()
             .map(|(label, colour, samples)| Line { label: label.into(), colour, points: density(samples) })
@@ -105,7 +106,7 @@ fn run(picture: &Path) -> Result<()> {
         verticals: vec![],
         horizontals: vec![],
     };
-    write_svg(picture, "A switch whose partner is pushed", &[panel])?;
+    write_picture(picture, "A switch whose partner is pushed", &[panel])?;
     println!("\nThe picture is in {}.", picture.display());
     Ok(())
 }

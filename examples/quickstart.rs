@@ -23,7 +23,7 @@ use skds::evaluate::{Wanted, match_means};
 use skds::fit::{Settings, fit};
 use skds::metric::wasserstein2;
 use skds::model::{Drift, Model, Noise, Parameters};
-use skds::plot::{Colour, Line, Panel, write_svg};
+use skds::plot::{Colour, Line, Panel, Scale, write_picture};
 use skds::sample::{Intervention, SampleSettings, Sampler, stationary_samples};
 use skds::{Matrix, Result};
 use std::path::{Path, PathBuf};
@@ -127,7 +127,7 @@ fn run(picture: &Path) -> Result<()> {
     }
     let panels: Vec<Panel> =
         NAMES.iter().enumerate().map(|(j, name)| panel(name, j, [&at_rest, &happened, &predicted])).collect();
-    write_svg(picture, "Urchins are pushed: predicted and true distributions", &panels)?;
+    write_picture(picture, "Urchins are pushed: predicted and true distributions", &panels)?;
     println!("\nThe picture is in {}.", picture.display());
     Ok(())
 }
@@ -147,6 +147,7 @@ fn panel(name: &str, j: usize, all: [&Matrix<f64>; 3]) -> Panel {
         title: name.into(),
         x_label: name.into(),
         y_label: "density".into(),
+        scales: (Scale::Linear, Scale::Linear),
         lines: lines.collect(),
         points: vec![],
         verticals: vec![],

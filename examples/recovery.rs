@@ -14,7 +14,7 @@ use skds::data::Dataset;
 use skds::kernel::Kernel;
 use skds::model::Drift;
 use skds::objective::Estimator;
-use skds::plot::{Colour, Line, Panel, write_svg};
+use skds::plot::{Colour, Line, Panel, Scale, write_picture};
 use skds::sample::Gaussian;
 use skds::solve::{Exact, Spec};
 use skds::{Matrix, Result};
@@ -51,19 +51,22 @@ fn run(picture: &Path) -> Result<()> {
     println!("\nthe error falls as n^{slope:.2}");
     let (first, last) = (points[0].0, points[points.len() - 1].0);
     let ideal = [first, last].map(|at| (at, y - 0.5 * (at - x))).to_vec();
+    let plain =
+        |logs: Vec<(f64, f64)>| logs.into_iter().map(|(x, y)| (10f64.powf(x), 10f64.powf(y))).collect();
     let panel = Panel::Lines {
         title: "reversible process of five variables".into(),
-        x_label: "log₁₀ n".into(),
-        y_label: "log₁₀ error of the weights".into(),
+        x_label: "n".into(),
+        y_label: "error of the weights".into(),
+        scales: (Scale::Log, Scale::Log),
         lines: vec![
-            Line { label: "slope −½".into(), colour: Colour::Orange, points: ideal },
-            Line { label: "exact solver".into(), colour: Colour::Blue, points },
+            Line { label: "slope −½".into(), colour: Colour::Orange, points: plain(ideal) },
+            Line { label: "exact solver".into(), colour: Colour::Blue, points: plain(points) },
         ],
         points: vec![],
         verticals: vec![],
         horizontals: vec![],
     };
-    write_svg(picture, "Recovery of the truth", &[panel])?;
+    write_picture(picture, "Recovery of the truth", &[panel])?;
     println!("The picture is in {}.", picture.display());
     Ok(())
 }

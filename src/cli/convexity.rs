@@ -5,7 +5,7 @@ use crate::data::Dataset;
 use crate::kernel::{Bandwidth, KernelKind};
 use crate::model::Basis;
 use crate::model::basis::FeatureChoice;
-use crate::plot::{Colour, Line, Panel, write_svg};
+use crate::plot::{Colour, Line, Panel, Scale, check_picture_path, write_picture};
 use crate::solve::{Bound, Design, Spectrum, bound, spectra};
 use crate::{Error, Result};
 use serde::Serialize;
@@ -51,8 +51,8 @@ pub(super) struct Args {
     /// Seed of what 'auto' draws
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Draw ε and its bound over n to this .svg file
-    #[arg(long, value_name = "FILE.svg")]
+    /// Draw ε and its bound over n to this .svg or .png file
+    #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
     /// Print one JSON object instead of a table
     #[arg(long)]
@@ -86,9 +86,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
             data.environments()
         )));
     }
-    if let Some(path) = args.plot.as_ref().filter(|path| path.extension().is_none_or(|e| e != "svg")) {
-        return Err(Error::file(path, "has another extension than expected: .svg"));
-    }
+    args.plot.as_deref().map(check_picture_path).transpose()?;
     let samples = data.environment(args.env);
     let bandwidth = args.bandwidth.resolve(&data, args.seed)?;
     let kernel = args.kernel.with_bandwidth(bandwidth)?;
@@ -110,7 +108,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         sizes,
     };
     if let Some(path) = &args.plot {
-        write_svg(path, "What makes the estimate convex", &[report.panel()])?;
+        write_picture(path, "What makes the estimate convex", &[report.panel()])?;
     }
     print_report(args.json, &report, || report.to_text())
 }
@@ -153,13 +151,12 @@ impl Report {
         lines.join("\n")
     }
 
-    /// Logarithms over logarithms; an ε of 0 has none and leaves a gap.
+    /// On logarithmic axes; an ε of 0 has no place there and leaves a gap.
     fn panel(&self) -> Panel {
-        let log = |value: f64| if value > 0.0 { value.log10() } else { f64::NAN };
         let line = |label: &str, colour: Colour, epsilon: &dyn Fn(&Size) -> f64| Line {
             label: label.into(),
             colour,
-            points: self.sizes.iter().map(|size| (log(size.rows as f64), log(epsilon(size)))).collect(),
+            points: self.sizes.iter().map(|size| (size.rows as f64, epsilon(size))).collect(),
         };
         let of = |name: &'static str| {
             move |size: &Size| {
@@ -170,8 +167,9 @@ impl Report {
         };
         Panel::Lines {
             title: format!("{} variables, {} kernel", self.variables, self.kernel),
-            x_label: "log₁₀ n".into(),
-            y_label: "log₁₀ ε".into(),
+            x_label: "n".into(),
+            y_label: "ε".into(),
+            scales: (Scale::Log, Scale::Log),
             lines: vec![
                 line("linear", Colour::Blue, &of("linear")),
                 line("u", Colour::Green, &of("u")),

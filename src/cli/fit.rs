@@ -342,6 +342,7 @@ impl Args {
             title: String::new(),
             x_label: "step".into(),
             y_label: format!("{name} on the step's batch"),
+            scales: (plot::Scale::Linear, plot::Scale::Linear),
             lines: vec![
                 Line { label: "loss".into(), colour: Colour::Blue, points: points(|record| record.loss) },
                 Line {
@@ -354,7 +355,7 @@ impl Args {
             verticals: vec![],
             horizontals: vec![],
         };
-        plot::write_svg(&self.output.with_extension("loss.svg"), "Loss while fitting", &[panel])?;
+        plot::write_picture(&self.output.with_extension("loss.svg"), "Loss while fitting", &[panel])?;
         let (model, stability) = problem.model(&outcome.state)?;
         model.write(&self.output)?;
         Ok(stability)

@@ -60,7 +60,7 @@ pub(super) fn run(
     }
     if let Some(tuning) = &fit.tuning {
         write_table(tuning, &path.with_extension("tuning.csv"))?;
-        plot::write_svg(
+        plot::write_picture(
             &path.with_extension("tuning.svg"),
             match tuning.is_average() {
                 true => "Logarithm of the distance to what was held out, above the best setting's",

@@ -3,10 +3,10 @@
 use super::print_report;
 use crate::graph::{Format, Graph};
 use crate::model::{Drift, Model};
-use crate::plot::{Panel, write_svg};
+use crate::plot::{Panel, check_picture_path, write_picture};
 use crate::{Error, Matrix, Result};
 use serde::Serialize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// As many effects as are listed if nothing is said.
 const LISTED: usize = 20;
@@ -48,7 +48,7 @@ pub(super) struct Args {
     /// Write the effects to this file: .csv, .graphml or .dot
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Draw the effects as a matrix to this .svg file: rows are targets, columns are sources
+    /// Draw the effects as a matrix to this .svg or .png file: rows are targets, columns are sources
     #[arg(long, value_name = "FILE")]
     heatmap: Option<PathBuf>,
     /// Print one JSON object instead of text
@@ -95,7 +95,7 @@ struct Named<'a> {
 pub(super) fn run(args: &Args) -> Result<()> {
     // Names of files that nothing can be written to are refused before anything is.
     args.output.as_deref().map(Format::of).transpose()?;
-    args.heatmap.as_deref().map(check_svg).transpose()?;
+    args.heatmap.as_deref().map(check_picture_path).transpose()?;
     let model = Model::read(&args.model)?;
     let graph = Graph::of(&model)?;
     let strong = graph.select(args.threshold, None);
@@ -105,17 +105,9 @@ pub(super) fn run(args: &Args) -> Result<()> {
         selected.write(path)?;
     }
     if let Some(path) = &args.heatmap {
-        write_svg(path, "Effects", &[heatmap(&report, &selected)])?;
+        write_picture(path, "Effects", &[heatmap(&report, &selected)])?;
     }
     print_report(args.json, &report, || report.to_text(args, strong.effects().len()))
-}
-
-fn check_svg(path: &Path) -> Result<()> {
-    match path.extension().map(|e| e.to_string_lossy().to_ascii_lowercase()) {
-        Some(extension) if extension == "svg" => Ok(()),
-        Some(other) => Err(Error::file(path, format!("has the extension .{other}, expected .svg"))),
-        None => Err(Error::file(path, "has no extension, expected .svg")),
-    }
 }
 
 fn heatmap(report: &Report<'_>, graph: &Graph) -> Panel {

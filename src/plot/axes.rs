@@ -9,18 +9,41 @@ pub(super) const LETTERS: f64 = 14.0;
 /// About how wide a letter is, for leaving room: the viewer's font is not known.
 pub(super) const LETTER_WIDTH: f64 = 0.56 * LETTERS;
 
-/// An interval that is shown: finite, not empty.
+/// How numbers are laid out along an axis.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scale {
+    /// Equal steps are equally long.
+    #[default]
+    Linear,
+    /// Equal factors are equally long. Numbers that are not above 0 have no place.
+    Log,
+}
+
+/// An interval that is shown: finite, not empty; above 0 on a logarithmic scale.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Range {
     pub(super) low: f64,
     pub(super) high: f64,
+    scale: Scale,
+}
+
+impl Scale {
+    /// Whether a number has a place.
+    pub(super) fn has(self, value: f64) -> bool {
+        value.is_finite() && (self == Scale::Linear || value > 0.0)
+    }
 }
 
 impl Range {
     /// The smallest interval with all finite values; none if there are none or they span too much for a number.
     pub(super) fn of(values: impl Iterator<Item = f64>) -> Option<Range> {
+        Range::on(Scale::Linear, values)
+    }
+
+    /// The same, of what has a place on a scale.
+    pub(super) fn on(scale: Scale, values: impl Iterator<Item = f64>) -> Option<Range> {
         let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
-        for value in values.filter(|v| v.is_finite()) {
+        for value in values.filter(|v| scale.has(*v)) {
             low = low.min(value);
             high = high.max(value);
         }
@@ -29,14 +52,23 @@ impl Range {
             let margin = if low == 0.0 { 1.0 } else { 0.5 * low.abs() };
             (low, high) = (low - margin, high + margin);
         }
-        ((high - low).is_finite() && low < high).then_some(Range { low, high })
+        ((high - low).is_finite() && low < high).then_some(Range { low, high, scale })
     }
 
     /// A little more at both ends, so that curves do not touch the frame.
     pub(super) fn padded(self) -> Range {
-        let margin = 0.05 * (self.high - self.low);
-        let wider = Range { low: self.low - margin, high: self.high + margin };
-        if (wider.high - wider.low).is_finite() { wider } else { self }
+        const SHARE: f64 = 0.05;
+        let Range { low, high, scale } = self;
+        let (low, high) = match scale {
+            Scale::Linear => (low - SHARE * (high - low), high + SHARE * (high - low)),
+            Scale::Log => {
+                let factor = (SHARE * (high.ln() - low.ln())).exp();
+                (low / factor, high * factor)
+            }
+        };
+        let wider = Range { low, high, scale };
+        let shown = (high - low).is_finite() && (scale == Scale::Linear || low > 0.0);
+        if shown { wider } else { self }
     }
 
     /// About `count` round numbers within the interval, and the step between them.
@@ -59,8 +91,33 @@ impl Range {
         ((0..=(last - first) as u32).map(|i| (first + f64::from(i)) * step + 0.0).collect(), step)
     }
 
+    /// Multiples of powers of ten by 1, 2 and 5, by 1 and 3 or by 1 alone, whichever are about `count`; none if the interval is too
+    /// narrow for them.
+    fn round_factors(self, count: f64) -> Option<Vec<f64>> {
+        let (first, last) = (self.low.log10().floor() as i32, self.high.log10().ceil() as i32);
+        let within = |multiples: &[f64], every: usize| -> Vec<f64> {
+            (first..=last)
+                .step_by(every)
+                .flat_map(|power| multiples.iter().map(move |m| m * 10f64.powi(power)))
+                .filter(|v| (self.low * (1.0 - 1e-9)..=self.high * (1.0 + 1e-9)).contains(v))
+                .collect()
+        };
+        let finest = within(&[1.0, 2.0, 5.0], 1);
+        if finest.len() < 3 {
+            return None;
+        }
+        let coarser = (1..=usize::MAX).map(|every| within(&[1.0], every));
+        [finest, within(&[1.0, 3.0], 1)]
+            .into_iter()
+            .chain(coarser)
+            .find(|found| found.len() as f64 <= 1.6 * count)
+    }
+
     pub(super) fn share(self, value: f64) -> f64 {
-        (value - self.low) / (self.high - self.low)
+        match self.scale {
+            Scale::Linear => (value - self.low) / (self.high - self.low),
+            Scale::Log => (value / self.low).ln() / (self.high / self.low).ln(),
+        }
     }
 }
 
@@ -96,6 +153,9 @@ fn scientific(value: f64, decimals: usize) -> String {
     }
 }
 
+/// The length of a tick.
+const TICK: f64 = 5.0;
+
 /// A coordinate system and the rectangle of the picture that shows it.
 #[derive(Clone, Copy)]
 pub(super) struct Frame {
@@ -109,6 +169,11 @@ pub(super) struct Frame {
 
 /// Ticks with what is written beside them.
 fn ticks(range: Range, count: f64) -> Vec<(f64, String)> {
+    if range.scale == Scale::Log
+        && let Some(values) = range.round_factors(count)
+    {
+        return values.into_iter().map(|v| (v, lone_number(v))).collect();
+    }
     let (values, step) = range.round_numbers(count);
     values.into_iter().map(|v| (v, number(v, step))).collect()
 }
@@ -119,7 +184,7 @@ fn widest(ticks: &[(f64, String)]) -> f64 {
 }
 
 /// Ticks below an axis of the given width: fewer where the numbers are long.
-fn ticks_below(range: Range, width: f64) -> Vec<(f64, String)> {
+pub(super) fn ticks_below(range: Range, width: f64) -> Vec<(f64, String)> {
     let fits = |found: &Vec<(f64, String)>| 1.3 * widest(found) * found.len() as f64 <= width;
     [4.5, 3.0].map(|count| ticks(range, count)).into_iter().find(fits).unwrap_or_else(|| ticks(range, 2.0))
 }
@@ -139,24 +204,37 @@ impl Frame {
         (self.left + self.width * self.x.share(x), self.top + self.height * (1.0 - self.y.share(y)))
     }
 
-    /// The frame with ticks, numbers and the names of the axes.
-    pub(super) fn draw(&self, canvas: &mut Canvas<'_>, (x_label, y_label): (&str, &str)) -> Result<()> {
-        const TICK: f64 = 5.0;
+    /// The four sides.
+    pub(super) fn outline(&self, canvas: &mut Canvas<'_>, colour: [u8; 3]) -> Result<()> {
         let (right, bottom) = (self.left + self.width, self.top + self.height);
         let corners = [(self.left, self.top), (right, self.top), (right, bottom), (self.left, bottom)];
-        canvas.curve(&[corners[0], corners[1], corners[2], corners[3], corners[0]], GREY, 1.0)?;
+        canvas.curve(&[corners[0], corners[1], corners[2], corners[3], corners[0]], colour, 1.0)
+    }
+
+    /// Ticks and numbers below, and the name of the axis. Gives the places of the ticks.
+    pub(super) fn draw_below(&self, canvas: &mut Canvas<'_>, label: &str) -> Result<Vec<f64>> {
+        let bottom = self.top + self.height;
+        let mut places = Vec::new();
         for (value, text) in ticks_below(self.x, self.width) {
-            let at = self.place((value, self.y.low)).0;
+            let at = self.left + self.width * self.x.share(value);
             canvas.curve(&[(at, bottom), (at, bottom + TICK)], GREY, 1.0)?;
             canvas.text(&text, (at, bottom + TICK + LETTERS * 0.8), LETTERS, Anchor::Middle)?;
+            places.push(at);
         }
+        let x_place = (self.left + 0.5 * self.width, bottom + TICK + LETTERS * 2.3);
+        canvas.text(label, x_place, LETTERS, Anchor::Middle)?;
+        Ok(places)
+    }
+
+    /// The frame with ticks, numbers and the names of the axes.
+    pub(super) fn draw(&self, canvas: &mut Canvas<'_>, (x_label, y_label): (&str, &str)) -> Result<()> {
+        self.outline(canvas, GREY)?;
+        self.draw_below(canvas, x_label)?;
         for (value, text) in ticks_beside(self.y) {
             let at = self.place((self.x.low, value)).1;
             canvas.curve(&[(self.left - TICK, at), (self.left, at)], GREY, 1.0)?;
             canvas.text(&text, (self.left - TICK - 4.0, at), LETTERS, Anchor::Right)?;
         }
-        let x_place = (self.left + 0.5 * self.width, bottom + TICK + LETTERS * 2.3);
-        canvas.text(x_label, x_place, LETTERS, Anchor::Middle)?;
         let y_place = (self.left - numbers_width(self.y) - LETTERS * 1.5, self.top + 0.5 * self.height);
         canvas.text(y_label, y_place, LETTERS, Anchor::Upwards)
     }
@@ -179,7 +257,7 @@ mod tests {
     #[test]
     fn ticks_are_round_and_within() {
         let below = |low, high| {
-            let found = ticks_below(Range { low, high }, 228.0);
+            let found = ticks_below(Range { low, high, scale: Scale::Linear }, 228.0);
             found.into_iter().map(|(_, text)| text).collect::<Vec<_>>()
         };
         assert_eq!(below(0.0, 2.0), ["0.0", "0.5", "1.0", "1.5", "2.0"]);
@@ -187,6 +265,33 @@ mod tests {
         assert_eq!(below(0.0, 20_000.0), ["0", "10000", "20000"]);
         assert_eq!(below(0.0, 4e-7), ["0", "1e−7", "2e−7", "3e−7", "4e−7"]);
         assert_eq!(below(0.0, 3e6), ["0", "1e6", "2e6", "3e6"]);
+    }
+
+    #[test]
+    fn logarithmic_axes_have_round_factors_at_equal_distances() {
+        let range = |low: f64, high: f64| Range::on(Scale::Log, [low, high].into_iter()).unwrap();
+        let texts = |low, high| {
+            ticks_below(range(low, high), 228.0).into_iter().map(|(_, text)| text).collect::<Vec<_>>()
+        };
+        assert_eq!(texts(0.9, 25.0), ["1", "2", "5", "10", "20"]);
+        assert_eq!(texts(0.011, 9.0), ["0.03", "0.1", "0.3", "1", "3"]);
+        assert_eq!(
+            texts(1e-3, 2e3),
+            ["0.001", "0.01", "0.1", "1", "10", "100", "1000"][..]
+                .iter()
+                .step_by(2)
+                .copied()
+                .collect::<Vec<_>>()
+        );
+        // Too narrow for factors.
+        assert_eq!(texts(30.0, 45.0), ["30", "35", "40", "45"]);
+        assert!((range(1.0, 100.0).share(10.0) - 0.5).abs() < 1e-12);
+        let padded = range(1.0, 100.0).padded();
+        assert!(padded.low > 0.7 && padded.low < 1.0 && padded.high > 100.0 && padded.high < 140.0);
+        assert_eq!(Range::on(Scale::Log, [-1.0, 0.0, f64::NAN].into_iter()), None);
+        for (low, high) in [(1e-300, 1e300), (1.0, 1.0), (5e-324, 1.0)] {
+            assert!(ticks_beside(range(low, high).padded()).len() < 30);
+        }
     }
 
     #[test]
@@ -205,7 +310,7 @@ mod tests {
             assert!(ticks_beside(range).len() < 30);
         }
         for (low, high) in [(1.0, 1.0 + f64::EPSILON), (f64::MIN_POSITIVE, 1e-307), (0.0, 5e-324)] {
-            assert!(ticks_beside(Range { low, high }).len() < 30);
+            assert!(ticks_beside(Range { low, high, scale: Scale::Linear }).len() < 30);
         }
     }
 }

@@ -1,5 +1,6 @@
-//! The drawing surface: the SVG backend of plotters at a finer resolution.
+//! The drawing surface: the SVG backend of plotters at a finer resolution, or pixels.
 
+use super::raster::Raster;
 use crate::{Error, Result};
 use plotters::backend::{DrawingBackend, SVGBackend};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -29,7 +30,12 @@ pub(super) const WHITE: [u8; 3] = [255, 255, 255];
 
 /// Draws in points, x to the right and y down.
 pub(super) struct Canvas<'a> {
-    backend: SVGBackend<'a>,
+    surface: Surface<'a>,
+}
+
+enum Surface<'a> {
+    Svg(SVGBackend<'a>),
+    Raster(Raster),
 }
 
 fn fine(value: f64) -> i32 {
@@ -53,10 +59,13 @@ fn said(error: impl std::fmt::Display) -> Error {
 pub(super) fn svg(size: (f64, f64), draw: impl FnOnce(&mut Canvas<'_>) -> Result<()>) -> Result<String> {
     let mut text = String::new();
     let (width, height) = (fine(size.0), fine(size.1));
-    let mut canvas = Canvas { backend: SVGBackend::with_string(&mut text, (width as u32, height as u32)) };
-    canvas.polygon(&[(0.0, 0.0), (size.0, 0.0), size, (0.0, size.1)], WHITE)?;
+    let backend = SVGBackend::with_string(&mut text, (width as u32, height as u32));
+    let mut canvas = Canvas { surface: Surface::Svg(backend) };
+    canvas.ground(size)?;
     draw(&mut canvas)?;
-    canvas.backend.present().map_err(said)?;
+    if let Surface::Svg(backend) = &mut canvas.surface {
+        backend.present().map_err(said)?;
+    }
     drop(canvas);
     // The backend's first line gives the fine size as the size on screen: give the one in points instead.
     let body = text.split_once('\n').map_or("", |(_, body)| body);
@@ -67,10 +76,33 @@ pub(super) fn svg(size: (f64, f64), draw: impl FnOnce(&mut Canvas<'_>) -> Result
     ))
 }
 
+/// The bytes of a PNG file of the same.
+pub(super) fn png(size: (f64, f64), draw: impl FnOnce(&mut Canvas<'_>) -> Result<()>) -> Result<Vec<u8>> {
+    let mut canvas = Canvas { surface: Surface::Raster(Raster::new(size)?) };
+    canvas.ground(size)?;
+    draw(&mut canvas)?;
+    match canvas.surface {
+        Surface::Raster(raster) => raster.png(),
+        Surface::Svg(_) => unreachable!("it was made of pixels"),
+    }
+}
+
 impl Canvas<'_> {
+    /// White all over.
+    fn ground(&mut self, size: (f64, f64)) -> Result<()> {
+        self.polygon(&[(0.0, 0.0), (size.0, 0.0), size, (0.0, size.1)], WHITE)
+    }
+
     pub(super) fn curve(&mut self, points: &[(f64, f64)], colour: [u8; 3], width: f64) -> Result<()> {
-        let points = points.iter().map(|&p| place(p));
-        self.backend.draw_path(points, &style(colour, 1.0, width)).map_err(said)
+        match &mut self.surface {
+            Surface::Svg(backend) => {
+                backend.draw_path(points.iter().map(|&p| place(p)), &style(colour, 1.0, width)).map_err(said)
+            }
+            Surface::Raster(raster) => {
+                raster.curve(points, colour, width);
+                Ok(())
+            }
+        }
     }
 
     /// A dashed straight line.
@@ -87,15 +119,26 @@ impl Canvas<'_> {
     }
 
     pub(super) fn polygon(&mut self, points: &[(f64, f64)], colour: [u8; 3]) -> Result<()> {
-        let points = points.iter().map(|&p| place(p));
-        self.backend.fill_polygon(points, &style(colour, 1.0, 0.0)).map_err(said)
+        match &mut self.surface {
+            Surface::Svg(backend) => {
+                backend.fill_polygon(points.iter().map(|&p| place(p)), &style(colour, 1.0, 0.0)).map_err(said)
+            }
+            Surface::Raster(raster) => {
+                raster.polygon(points, colour);
+                Ok(())
+            }
+        }
     }
 
     /// A dot with a white rim, visible on every ground.
     pub(super) fn dot(&mut self, at: (f64, f64), colour: [u8; 3]) -> Result<()> {
         for (colour, radius) in [(WHITE, 5.5), (colour, 4.2)] {
-            let radius = fine(radius) as u32;
-            self.backend.draw_circle(place(at), radius, &style(colour, 1.0, 0.0), true).map_err(said)?;
+            match &mut self.surface {
+                Surface::Svg(backend) => backend
+                    .draw_circle(place(at), fine(radius) as u32, &style(colour, 1.0, 0.0), true)
+                    .map_err(said)?,
+                Surface::Raster(raster) => raster.circle(at, radius, colour),
+            }
         }
         Ok(())
     }
@@ -119,6 +162,13 @@ impl Canvas<'_> {
     ) -> Result<()> {
         // XML has no control characters, not even escaped.
         let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let backend = match &mut self.surface {
+            Surface::Svg(backend) => backend,
+            Surface::Raster(raster) => {
+                raster.text(&text, at, size, anchor, matches!(weight, FontStyle::Bold));
+                return Ok(());
+            }
+        };
         let (side, transform) = match anchor {
             Anchor::Left => (HPos::Left, FontTransform::None),
             Anchor::Middle => (HPos::Center, FontTransform::None),
@@ -130,6 +180,6 @@ impl Canvas<'_> {
         let font = FontDesc::new(FontFamily::SansSerif, 1.24 * FINENESS * size, weight).transform(transform);
         let ink = style(INK, 1.0, 0.0).color;
         let style = TextStyle::from(font).color(&ink).pos(Pos::new(side, VPos::Center));
-        self.backend.draw_text(&text, &style, place(at)).map_err(said)
+        backend.draw_text(&text, &style, place(at)).map_err(said)
     }
 }

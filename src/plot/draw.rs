@@ -1,7 +1,8 @@
 //! The layout of a picture and what goes into each frame.
 
-use super::axes::{Frame, LETTER_WIDTH, LETTERS, Range, lone_number, numbers_width};
-use super::canvas::{Anchor, Canvas, GREY, INK, svg};
+use super::axes::{Frame, LETTER_WIDTH, LETTERS, Range, Scale, lone_number, numbers_width};
+use super::boxes;
+use super::canvas::{Anchor, Canvas, GREY, INK, png, svg};
 use super::colour::{Colour, ramp};
 use super::contour::{Grid, level_lines, polygon};
 use super::heatmap::Heatmap;
@@ -29,72 +30,126 @@ pub(super) struct Room {
 enum Swatch {
     Line,
     Dot,
+    Diamond,
 }
 
-/// The whole picture as text. Every panel has passed its check.
-pub(super) fn picture(title: &str, panels: &[Panel]) -> Result<String> {
-    let heatmaps: Vec<_> = panels.iter().map(heatmap).collect();
-    let ranges = panels
-        .iter()
-        .zip(&heatmaps)
-        .map(|(panel, heatmap)| ranges(panel, heatmap.as_ref()))
-        .collect::<Result<Vec<_>>>()?;
-    let top = MARGIN + if title.is_empty() { 0.0 } else { 1.9 * LETTERS };
-    let frame_top = top + TEXT_LINE + 4.0;
-    let rooms: Vec<_> = (panels.iter().zip(&heatmaps).zip(&ranges))
-        .map(|((panel, heatmap), &(_, y))| room(panel, heatmap.as_ref(), y))
-        .collect();
-    let legend_top = frame_top + rooms.iter().map(|room| room.frame.1 + room.below).fold(0.0, f64::max);
-    let entries = panels.iter().map(|p| legend(p).len()).max().unwrap_or(0);
-    let mut left = MARGIN;
-    let mut frames = Vec::new();
-    for (room, &(x, y)) in rooms.iter().zip(&ranges) {
-        let (frame_left, (width, height)) = (left + room.left, room.frame);
-        frames.push(Frame { left: frame_left, top: frame_top, width, height, x, y });
-        left = frame_left + width + room.right + 1.5 * MARGIN;
-    }
-    let size = (left.ceil(), (legend_top + TEXT_LINE * entries as f64 + 0.5 * MARGIN).ceil());
-    svg(size, |canvas| {
-        if !title.is_empty() {
-            canvas.bold(title, (0.5 * size.0, MARGIN + 0.7 * LETTERS), 1.2 * LETTERS, Anchor::Middle)?;
+/// A picture whose panels have their places.
+pub(super) struct Picture<'a> {
+    title: &'a str,
+    size: (f64, f64),
+    placed: Vec<Placed<'a>>,
+}
+
+struct Placed<'a> {
+    panel: &'a Panel,
+    heatmap: Option<Heatmap>,
+    frame: Frame,
+    /// Where the panel's title is centred vertically.
+    heading: f64,
+    legend_top: f64,
+}
+
+impl<'a> Picture<'a> {
+    /// Places panels in rows of so many columns. Every panel has passed its check.
+    pub(super) fn new(title: &'a str, panels: &'a [Panel], columns: usize) -> Result<Self> {
+        let mut parts = Vec::new();
+        for panel in panels {
+            let heatmap = heatmap(panel);
+            let (x, y) = ranges(panel, heatmap.as_ref())?;
+            let room = room(panel, heatmap.as_ref(), y);
+            parts.push((panel, heatmap, x, y, room));
         }
-        for ((panel, heatmap), frame) in panels.iter().zip(&heatmaps).zip(&frames) {
-            let heading = (frame.left + 0.5 * frame.width, top + 0.5 * TEXT_LINE);
-            let title = heatmap.as_ref().map_or(panel.title().into(), |h| h.heading(panel.title()));
-            canvas.text(&title, heading, 1.1 * LETTERS, Anchor::Middle)?;
-            match panel {
-                Panel::Lines { lines, verticals, horizontals, .. } => {
-                    verticals.iter().try_for_each(|&x| frame.vertical(canvas, x))?;
-                    horizontals.iter().try_for_each(|&y| frame.horizontal(canvas, y))?;
-                    lines.iter().try_for_each(|line| curve(canvas, frame, line))?;
-                }
-                Panel::Contour { x, y, values, levels, .. } => {
-                    bands(canvas, frame, &Grid { x, y, values }, levels)?;
-                    scale(canvas, frame, levels)?;
-                }
-                Panel::Heatmap { .. } => {}
+        // Frames of a column begin at the same place.
+        let of_column = |k: usize, part: &dyn Fn(&Room) -> f64| {
+            parts.iter().skip(k).step_by(columns).map(|(.., room)| part(room)).fold(0.0, f64::max)
+        };
+        let mut lefts = Vec::new();
+        let mut right = MARGIN;
+        for k in 0..columns {
+            lefts.push(right + of_column(k, &|room| room.left));
+            right = lefts[k] + of_column(k, &|room| room.frame.0 + room.right) + 1.5 * MARGIN;
+        }
+        let mut top = MARGIN + if title.is_empty() { 0.0 } else { 1.9 * LETTERS };
+        let mut placed: Vec<Placed<'a>> = Vec::new();
+        let mut parts = parts.into_iter().peekable();
+        while parts.peek().is_some() {
+            let row: Vec<_> = parts.by_ref().take(columns).collect();
+            let frame_top = top + TEXT_LINE + 4.0;
+            let height = row.iter().map(|(.., room)| room.frame.1 + room.below).fold(0.0, f64::max);
+            let entries = row.iter().map(|(panel, ..)| legend(panel).len()).max().unwrap_or(0);
+            let heading = top + 0.5 * TEXT_LINE;
+            let legend_top = frame_top + height;
+            for ((panel, heatmap, x, y, room), &left) in row.into_iter().zip(&lefts) {
+                let frame = Frame { left, top: frame_top, width: room.frame.0, height: room.frame.1, x, y };
+                placed.push(Placed { panel, heatmap, frame, heading, legend_top });
             }
-            match heatmap {
-                // A whole number of points, so that squares end where pixels do.
-                Some(heatmap) => {
-                    heatmap.draw(canvas, (frame.left.round(), frame.top.round()), frame.y, panel.labels())?;
-                }
-                None => frame.draw(canvas, panel.labels())?,
+            top = legend_top + TEXT_LINE * entries as f64 + 0.5 * MARGIN;
+        }
+        Ok(Picture { title, size: (right.ceil(), top.ceil()), placed })
+    }
+
+    /// As text.
+    pub(super) fn svg(&self) -> Result<String> {
+        svg(self.size, |canvas| self.draw(canvas))
+    }
+
+    /// As pixels.
+    pub(super) fn png(&self) -> Result<Vec<u8>> {
+        png(self.size, |canvas| self.draw(canvas))
+    }
+
+    fn draw(&self, canvas: &mut Canvas<'_>) -> Result<()> {
+        if !self.title.is_empty() {
+            let place = (0.5 * self.size.0, MARGIN + 0.7 * LETTERS);
+            canvas.bold(self.title, place, 1.2 * LETTERS, Anchor::Middle)?;
+        }
+        self.placed.iter().try_for_each(|placed| placed.draw(canvas))
+    }
+}
+
+impl Placed<'_> {
+    fn draw(&self, canvas: &mut Canvas<'_>) -> Result<()> {
+        let Placed { panel, heatmap, frame, heading, legend_top } = self;
+        let heading = (frame.left + 0.5 * frame.width, *heading);
+        let title = heatmap.as_ref().map_or(panel.title().into(), |h| h.heading(panel.title()));
+        canvas.text(&title, heading, 1.1 * LETTERS, Anchor::Middle)?;
+        match (panel, heatmap) {
+            (Panel::Lines { lines, scales, verticals, horizontals, .. }, _) => {
+                verticals.iter().try_for_each(|&x| frame.vertical(canvas, x))?;
+                horizontals.iter().try_for_each(|&y| frame.horizontal(canvas, y))?;
+                lines.iter().try_for_each(|line| curve(canvas, frame, line, *scales))?;
+                frame.draw(canvas, panel.labels())?;
             }
-            for point in panel.points() {
-                canvas.dot(frame.place(point.at), point.colour.rgb())?;
+            (Panel::Contour { x, y, values, levels, .. }, _) => {
+                bands(canvas, frame, &Grid { x, y, values }, levels)?;
+                scale(canvas, frame, levels)?;
+                frame.draw(canvas, panel.labels())?;
             }
-            for (row, (swatch, colour, label)) in legend(panel).into_iter().enumerate() {
-                let at = (frame.left, legend_top + TEXT_LINE * (row as f64 + 0.5));
-                match swatch {
-                    Swatch::Line => canvas.curve(&[at, (at.0 + 22.0, at.1)], colour.rgb(), 2.2)?,
-                    Swatch::Dot => canvas.dot((at.0 + 11.0, at.1), colour.rgb())?,
-                }
-                canvas.text(label, (at.0 + 30.0, at.1), LETTERS, Anchor::Left)?;
+            (Panel::Boxes { groups, x_label, scale, .. }, _) => {
+                boxes::axis(canvas, frame, x_label)?;
+                boxes::draw(canvas, frame, groups, *scale)?;
             }
+            // A whole number of points, so that squares end where pixels do.
+            (Panel::Heatmap { .. }, heatmap) => {
+                let place = (frame.left.round(), frame.top.round());
+                let heatmap = heatmap.as_ref().expect("a panel of squares has them");
+                heatmap.draw(canvas, place, frame.y, panel.labels())?;
+            }
+        }
+        for point in panel.points() {
+            canvas.dot(frame.place(point.at), point.colour.rgb())?;
+        }
+        for (row, (swatch, colour, label)) in legend(panel).into_iter().enumerate() {
+            let at = (frame.left, legend_top + TEXT_LINE * (row as f64 + 0.5));
+            match swatch {
+                Swatch::Line => canvas.curve(&[at, (at.0 + 22.0, at.1)], colour.rgb(), 2.2)?,
+                Swatch::Dot => canvas.dot((at.0 + 11.0, at.1), colour.rgb())?,
+                Swatch::Diamond => boxes::diamond(canvas, (at.0 + 11.0, at.1))?,
+            }
+            canvas.text(label, (at.0 + 30.0, at.1), LETTERS, Anchor::Left)?;
         }
         Ok(())
-    })
+    }
 }
 
 /// The squares of a panel that has some.
@@ -106,9 +161,10 @@ fn heatmap(panel: &Panel) -> Option<Heatmap> {
 }
 
 fn room(panel: &Panel, heatmap: Option<&Heatmap>, y: Range) -> Room {
-    match heatmap {
-        Some(heatmap) => heatmap.room(panel.title(), y),
-        None => Room {
+    match (panel, heatmap) {
+        (_, Some(heatmap)) => heatmap.room(panel.title(), y),
+        (Panel::Boxes { groups, title, .. }, _) => boxes::room(groups, title),
+        _ => Room {
             frame: FRAME,
             left: numbers_width(y) + 2.5 * LETTERS,
             right: scale_width(panel),
@@ -120,20 +176,24 @@ fn room(panel: &Panel, heatmap: Option<&Heatmap>, y: Range) -> Room {
 /// What the axes of a panel show; for a heatmap, what its colour scale shows.
 fn ranges(panel: &Panel, heatmap: Option<&Heatmap>) -> Result<(Range, Range)> {
     let found = match panel {
-        Panel::Lines { lines, points, verticals, horizontals, .. } => {
-            let drawn = |(x, y): (f64, f64)| x.is_finite() && y.is_finite();
+        Panel::Lines { lines, scales, points, verticals, horizontals, .. } => {
+            let drawn = |(x, y): (f64, f64)| scales.0.has(x) && scales.1.has(y);
             let places: Vec<_> = (lines.iter().flat_map(|l| &l.points).copied())
                 .chain(points.iter().map(|p| p.at))
                 .filter(|&p| drawn(p))
                 .collect();
             // Guides alone are nothing to see.
             let shown = !places.is_empty();
-            let x = Range::of(places.iter().map(|p| p.0).chain(verticals.iter().copied()));
-            let y = Range::of(places.iter().map(|p| p.1).chain(horizontals.iter().copied()));
+            let x = Range::on(scales.0, places.iter().map(|p| p.0).chain(verticals.iter().copied()));
+            let y = Range::on(scales.1, places.iter().map(|p| p.1).chain(horizontals.iter().copied()));
             shown.then_some((x, y.map(Range::padded)))
         }
         Panel::Contour { x, y, .. } => Some((Range::of(x.iter().copied()), Range::of(y.iter().copied()))),
         Panel::Heatmap { .. } => heatmap.map(|heatmap| (heatmap.range(), heatmap.range())),
+        // One row of boxes below the other: the vertical axis has no numbers.
+        Panel::Boxes { groups, scale, .. } => {
+            boxes::range(groups, *scale).map(|x| (Some(x), Range::of([0.0, 1.0].into_iter())))
+        }
     };
     let problem = |what| Error::invalid(format!("panel '{}' {what}", panel.title()));
     match found {
@@ -146,7 +206,10 @@ fn ranges(panel: &Panel, heatmap: Option<&Heatmap>) -> Result<(Range, Range)> {
 fn legend(panel: &Panel) -> Vec<(Swatch, Colour, &str)> {
     let lines: &[Line] = match panel {
         Panel::Lines { lines, .. } => lines,
-        Panel::Contour { .. } | Panel::Heatmap { .. } => &[],
+        Panel::Boxes { mark_label, .. } if !mark_label.is_empty() => {
+            return vec![(Swatch::Diamond, Colour::Black, mark_label)];
+        }
+        _ => &[],
     };
     let lines = lines.iter().map(|line| (Swatch::Line, line.colour, line.label.as_str()));
     let dots = |p: &Point| !p.label.is_empty();
@@ -154,8 +217,8 @@ fn legend(panel: &Panel) -> Vec<(Swatch, Colour, &str)> {
     lines.filter(|(_, _, label)| !label.is_empty()).chain(points).collect()
 }
 
-fn curve(canvas: &mut Canvas<'_>, frame: &Frame, line: &Line) -> Result<()> {
-    for part in line.points.split(|(x, y)| !(x.is_finite() && y.is_finite())) {
+fn curve(canvas: &mut Canvas<'_>, frame: &Frame, line: &Line, scales: (Scale, Scale)) -> Result<()> {
+    for part in line.points.split(|(x, y)| !(scales.0.has(*x) && scales.1.has(*y))) {
         let places: Vec<_> = part.iter().map(|&p| frame.place(p)).collect();
         match places.as_slice() {
             [] => {}
@@ -194,7 +257,7 @@ fn bands(canvas: &mut Canvas<'_>, frame: &Frame, grid: &Grid<'_>, levels: &[f64]
 
 fn scale_width(panel: &Panel) -> f64 {
     match panel {
-        Panel::Lines { .. } | Panel::Heatmap { .. } => 0.0,
+        Panel::Lines { .. } | Panel::Heatmap { .. } | Panel::Boxes { .. } => 0.0,
         Panel::Contour { levels, .. } => {
             let longest = levels.iter().map(|&v| lone_number(v).chars().count()).max().unwrap_or(0);
             SCALE.0 + SCALE.1 + 4.0 + LETTER_WIDTH * longest as f64

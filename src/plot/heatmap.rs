@@ -217,7 +217,7 @@ fn shortened(name: &str) -> String {
     name.chars().take(NAME_CHARS - 1).chain(['…']).collect()
 }
 
-fn text_width(text: &str, letters: f64) -> f64 {
+pub(super) fn text_width(text: &str, letters: f64) -> f64 {
     NAME_WIDTH * letters * text.chars().count() as f64
 }
 

@@ -1,11 +1,11 @@
-//! Pictures: panels side by side in one SVG file.
+//! Pictures: panels side by side in one SVG or PNG file.
 //!
-//! Everything the crate draws goes through [`write_svg`], so that all pictures share fonts, colours and layout.
-//! The same panels give the same bytes each time: text is left to the viewer's sans-serif font, and nothing
-//! depends on what is installed.
+//! Everything the crate draws goes through [`write_picture`] and [`write_grid`], so that all pictures share fonts, colours and
+//! layout. The same panels give the same bytes each time: the text of an SVG is left to the viewer's sans-serif font, that of a
+//! PNG is drawn with a font that is part of the program, and nothing depends on what is installed.
 //!
 //! ```
-//! use skds::plot::{Colour, Line, Panel, write_svg};
+//! use skds::plot::{Colour, Line, Panel, Scale, write_picture};
 //! # let folder = tempfile::tempdir().unwrap();
 //! # let path = folder.path().join("square.svg");
 //! let points = (0..=20).map(|i| 0.1 * f64::from(i)).map(|x| (x, x * x)).collect();
@@ -13,24 +13,29 @@
 //!     title: "a parabola".into(),
 //!     x_label: "x".into(),
 //!     y_label: "x²".into(),
+//!     scales: (Scale::Linear, Scale::Linear),
 //!     lines: vec![Line { label: "x²".into(), colour: Colour::Blue, points }],
 //!     points: vec![],
 //!     verticals: vec![1.0],
 //!     horizontals: vec![],
 //! };
-//! write_svg(&path, "An example", &[panel])?;
+//! write_picture(&path, "An example", &[panel])?;
 //! # Ok::<(), skds::Error>(())
 //! ```
 
 mod axes;
+mod boxes;
 mod canvas;
 mod colour;
 mod contour;
 mod draw;
 mod heatmap;
+mod raster;
 #[cfg(test)]
 mod tests;
 
+pub use axes::Scale;
+pub use boxes::BoxGroup;
 pub use colour::Colour;
 
 use crate::{Error, Matrix, Result, output};
@@ -70,6 +75,8 @@ pub enum Panel {
         x_label: String,
         /// Beside the vertical axis.
         y_label: String,
+        /// How numbers are laid out along both axes.
+        scales: (Scale, Scale),
         /// The curves; later ones lie on top.
         lines: Vec<Line>,
         /// Dots on top of the curves.
@@ -115,32 +122,74 @@ pub enum Panel {
         /// The entries. Those that are not finite stay grey.
         values: Matrix<f64>,
     },
+    /// How values of several groups are spread: a box from the first to the third quartile, a line at the median, whiskers to
+    /// the last value within 1.5 times the length of the box.
+    Boxes {
+        /// Above the frame.
+        title: String,
+        /// Below the horizontal axis.
+        x_label: String,
+        /// How numbers are laid out along it.
+        scale: Scale,
+        /// From top to bottom.
+        groups: Vec<BoxGroup>,
+        /// What marks are; empty for no legend.
+        mark_label: String,
+    },
 }
 
-/// Draws the panels side by side under one title and creates or replaces `path` with the picture.
+/// Draws the panels side by side under one title and creates or replaces `path` with the picture: SVG or PNG, by its ending.
 ///
 /// A picture that cannot be drawn (no panels, a grid that does not fit its axes, nothing finite to show) is an
 /// [`Error::Invalid`], and an earlier file of that name is left as it was.
-pub fn write_svg(path: &Path, title: &str, panels: &[Panel]) -> Result<()> {
-    let text = render(title, panels)?;
-    output::write_atomically(path, |writer| writer.write_all(text.as_bytes()))
+pub fn write_picture(path: &Path, title: &str, panels: &[Panel]) -> Result<()> {
+    write_grid(path, title, panels.len(), panels)
 }
 
-/// The picture as text.
-fn render(title: &str, panels: &[Panel]) -> Result<String> {
-    if panels.is_empty() {
+/// The same with panels in rows of so many columns.
+pub fn write_grid(path: &Path, title: &str, columns: usize, panels: &[Panel]) -> Result<()> {
+    let bytes = render(check_picture_path(path)?, title, columns, panels)?;
+    output::write_atomically(path, |writer| writer.write_all(&bytes))
+}
+
+/// What a picture is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    Svg,
+    Png,
+}
+
+/// The format of a picture by its name; to be asked before long work.
+pub(crate) fn check_picture_path(path: &Path) -> Result<Format> {
+    match path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase()).as_deref() {
+        Some("svg") => Ok(Format::Svg),
+        Some("png") => Ok(Format::Png),
+        _ => Err(Error::file(path, "is not the name of a picture, expected one that ends in .svg or .png")),
+    }
+}
+
+/// The picture as a file's bytes.
+fn render(format: Format, title: &str, columns: usize, panels: &[Panel]) -> Result<Vec<u8>> {
+    if panels.is_empty() || columns == 0 {
         return Err(Error::invalid("the picture has no panels, expected at least one"));
     }
     for panel in panels {
         panel.check().map_err(|problem| Error::invalid(format!("panel '{}' {problem}", panel.title())))?;
     }
-    draw::picture(title, panels)
+    let picture = draw::Picture::new(title, panels, columns)?;
+    match format {
+        Format::Svg => Ok(picture.svg()?.into_bytes()),
+        Format::Png => picture.png(),
+    }
 }
 
 impl Panel {
     fn title(&self) -> &str {
         match self {
-            Panel::Lines { title, .. } | Panel::Contour { title, .. } | Panel::Heatmap { title, .. } => title,
+            Panel::Lines { title, .. }
+            | Panel::Contour { title, .. }
+            | Panel::Heatmap { title, .. }
+            | Panel::Boxes { title, .. } => title,
         }
     }
 
@@ -150,13 +199,14 @@ impl Panel {
             Panel::Lines { x_label, y_label, .. }
             | Panel::Contour { x_label, y_label, .. }
             | Panel::Heatmap { x_label, y_label, .. } => (x_label, y_label),
+            Panel::Boxes { x_label, .. } => (x_label, ""),
         }
     }
 
     fn points(&self) -> &[Point] {
         match self {
             Panel::Lines { points, .. } | Panel::Contour { points, .. } => points,
-            Panel::Heatmap { .. } => &[],
+            Panel::Heatmap { .. } | Panel::Boxes { .. } => &[],
         }
     }
 
@@ -168,12 +218,24 @@ impl Panel {
             }
         }
         match self {
-            Panel::Lines { verticals, horizontals, .. } => {
-                match verticals.iter().chain(horizontals).find(|v| !v.is_finite()) {
-                    Some(guide) => Err(format!("has a guide at {guide}, expected a finite number")),
+            Panel::Lines { scales, points, verticals, horizontals, .. } => {
+                let across = verticals.iter().map(|v| (scales.0, *v));
+                let guides = across.chain(horizontals.iter().map(|v| (scales.1, *v)));
+                match guides.into_iter().find(|(scale, v)| !scale.has(*v)) {
+                    Some((_, guide)) => {
+                        return Err(format!("has a guide at {guide}, expected a finite number on its axis"));
+                    }
+                    None => {}
+                }
+                match points.iter().find(|p| !(scales.0.has(p.at.0) && scales.1.has(p.at.1))) {
+                    Some(point) => Err(format!("has a point at {:?}, which is not on its axes", point.at)),
                     None => Ok(()),
                 }
             }
+            Panel::Boxes { groups, .. } if groups.is_empty() => {
+                Err("has no groups, expected at least one".into())
+            }
+            Panel::Boxes { .. } => Ok(()),
             Panel::Contour { x, y, values, levels, points, .. } => {
                 for (name, axis, least) in [("x", x, 2), ("y", y, 2), ("levels", levels, 1)] {
                     if axis.len() < least {

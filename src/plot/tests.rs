@@ -6,6 +6,7 @@ fn lines(points: Vec<(f64, f64)>) -> Panel {
         title: "loss over steps".into(),
         x_label: "step".into(),
         y_label: "loss & more".into(),
+        scales: (Scale::Linear, Scale::Linear),
         lines: vec![Line { label: "train < test".into(), colour: Colour::Blue, points }],
         points: vec![Point { label: "best".into(), colour: Colour::Red, at: (1.0, 0.5) }],
         verticals: vec![1.0],
@@ -40,6 +41,11 @@ fn heatmap(names: &[&str], values: Matrix<f64>) -> Panel {
         columns: names,
         values,
     }
+}
+
+fn render(title: &str, panels: &[Panel]) -> Result<String> {
+    let bytes = super::render(Format::Svg, title, panels.len(), panels)?;
+    Ok(String::from_utf8(bytes).unwrap())
 }
 
 fn problem(panels: &[Panel]) -> String {
@@ -88,11 +94,11 @@ fn a_heatmap_has_names_on_both_sides_and_a_scale_centred_at_0() {
 fn write_replaces_the_file_and_a_refused_picture_leaves_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("picture.svg");
-    write_svg(&path, "", &[contour(4, 3, bowl(3, 4))]).unwrap();
+    write_picture(&path, "", &[contour(4, 3, bowl(3, 4))]).unwrap();
     let before = std::fs::read_to_string(&path).unwrap();
-    assert!(write_svg(&path, "", &[]).is_err());
+    assert!(write_picture(&path, "", &[]).is_err());
     assert_eq!(std::fs::read_to_string(&path).unwrap(), before);
-    let error = write_svg(&folder.path().join("absent/picture.svg"), "", &[contour(4, 3, bowl(3, 4))]);
+    let error = write_picture(&folder.path().join("absent/picture.svg"), "", &[contour(4, 3, bowl(3, 4))]);
     assert!(error.unwrap_err().to_string().starts_with("cannot write "));
 }
 
