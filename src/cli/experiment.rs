@@ -2,10 +2,12 @@
 
 use super::progress::Watch;
 use super::{print, print_report};
-use crate::Result;
 use crate::experiment::{
-    Measure, Observer, Plan, Runner, Shard, Summary, medians_text, significance_text, summaries,
+    Cell, Figure1, Figure1Numbers, Measure, Observer, Plan, Runner, Shard, Summary, box_panels, medians_text,
+    published_text, seconds_text, significance_text, summaries,
 };
+use crate::plot::{check_picture_path, write_grid, write_picture};
+use crate::{Error, Result};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,9 +26,13 @@ A method of kind 'program' is called as COMMAND… TRAIN.npz TOLD.npz OUT.npz: T
 variables) and rows (environments), OUT is to be a dataset with so many rows of each environment.
 
 Examples:
-  # Ten minutes, then its tables
+  # Ten minutes, then its tables and box plots (results/quick/results.svg and .png)
   skds experiment run experiments/quick.toml -o results/quick
   skds experiment table experiments/quick.toml -o results/quick
+  skds experiment plot experiments/quick.toml -o results/quick
+
+  # The paper's Figure 1
+  skds experiment figure1 -o figure1.svg
 
   # The third of eight parts of the paper's experiment
   skds experiment run experiments/paper.toml -o results/paper --shard 3/8"
@@ -42,6 +48,10 @@ enum Action {
     Run(RunArgs),
     /// Print medians with intervals, and who is significantly better
     Table(TableArgs),
+    /// Draw box plots of all distances, system by system
+    Plot(PlotArgs),
+    /// Draw the paper's Figure 1: SKDS as a function of two parameters
+    Figure1(Figure1Args),
 }
 
 #[derive(clap::Args)]
@@ -61,11 +71,45 @@ struct RunArgs {
 
 #[derive(clap::Args)]
 struct TableArgs {
+    #[command(flatten)]
+    results: ResultArgs,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(clap::Args)]
+struct PlotArgs {
+    #[command(flatten)]
+    results: ResultArgs,
+    /// The picture, .svg or .png; may be given several times [default: DIR/results.svg and DIR/results.png]
+    #[arg(long, value_name = "FILE")]
+    picture: Vec<PathBuf>,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(clap::Args)]
+struct ResultArgs {
     /// The plan: a TOML file
     plan: PathBuf,
     /// The folder of results
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
+    /// Take the cells that are there, though others are missing
+    #[arg(long)]
+    partial: bool,
+}
+
+#[derive(clap::Args)]
+struct Figure1Args {
+    /// The picture, .svg or .png
+    #[arg(short, long, value_name = "FILE", default_value = "figure1.svg")]
+    output: PathBuf,
+    /// Seed of the samples
+    #[arg(long, default_value_t = 6)]
+    seed: u64,
     /// Print one JSON object instead of text
     #[arg(long)]
     json: bool,
@@ -100,6 +144,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
     match &args.action {
         Action::Run(args) => run_plan(args),
         Action::Table(args) => print_table(args),
+        Action::Plot(args) => draw_boxes(args),
+        Action::Figure1(args) => draw_figure1(args),
     }
 }
 
@@ -133,20 +179,103 @@ fn run_plan(args: &RunArgs) -> Result<()> {
     })
 }
 
+impl ResultArgs {
+    /// The plan, and its cells: all, or with `--partial` those that there are.
+    fn read(&self) -> Result<(Plan, Vec<Cell>)> {
+        let plan = Plan::read(&self.plan)?;
+        let runner = Runner { plan: &plan, folder: &self.output };
+        if !self.partial {
+            let cells = runner.collect()?;
+            return Ok((plan, cells));
+        }
+        let (cells, missing) = runner.finished();
+        if cells.is_empty() {
+            let found = format!("{} has no finished cell, expected at least one", self.output.display());
+            return Err(Error::invalid(found));
+        }
+        if missing > 0 {
+            eprintln!("warning: {missing} of {} cells are missing", missing + cells.len());
+        }
+        Ok((plan, cells))
+    }
+}
+
 fn print_table(args: &TableArgs) -> Result<()> {
-    let plan = Plan::read(&args.plan)?;
-    let cells = Runner { plan: &plan, folder: &args.output }.collect()?;
+    let (plan, cells) = args.results.read()?;
     if args.json {
         let report = TableReport { mse: summaries(&cells, Measure::Mse), w2: summaries(&cells, Measure::W2) };
         return super::print_json(&report);
     }
     for measure in Measure::ALL {
         print(&format!("{}\n", medians_text(&cells, measure)))?;
+        let published = published_text(&plan, measure);
+        if !published.is_empty() {
+            print(&format!("{published}\n"))?;
+        }
     }
     for system in &plan.systems {
         for measure in Measure::ALL {
             print(&format!("{}\n", significance_text(&cells, &system.name, measure)))?;
         }
     }
-    Ok(())
+    print(&seconds_text(&cells))
+}
+
+/// What drawing prints.
+#[derive(Serialize)]
+struct PlotReport {
+    pictures: Vec<PathBuf>,
+    predictions: usize,
+}
+
+fn draw_boxes(args: &PlotArgs) -> Result<()> {
+    args.picture.iter().try_for_each(|path| check_picture_path(path).map(|_| ()))?;
+    let (plan, cells) = args.results.read()?;
+    let pictures = match args.picture.is_empty() {
+        true => ["results.svg", "results.png"].map(|name| args.results.output.join(name)).to_vec(),
+        false => args.picture.clone(),
+    };
+    let panels = box_panels(&plan, &cells);
+    let title = "Predictions of unseen interventions";
+    for path in &pictures {
+        write_grid(path, title, Measure::ALL.len(), &panels)?;
+    }
+    let report = PlotReport { pictures, predictions: cells.iter().map(|cell| cell.rows.len()).sum() };
+    print_report(args.json, &report, || {
+        let names: Vec<_> = report.pictures.iter().map(|path| path.display().to_string()).collect();
+        format!("{} predictions drawn to {}", report.predictions, names.join(" and "))
+    })
+}
+
+/// What Figure 1 prints.
+#[derive(Serialize)]
+struct Figure1Report {
+    picture: PathBuf,
+    #[serde(flatten)]
+    numbers: Figure1Numbers,
+}
+
+fn draw_figure1(args: &Figure1Args) -> Result<()> {
+    check_picture_path(&args.output)?;
+    let figure = Figure1::new(args.seed)?;
+    let title = "SKDS and its gradient for dX = −4(X − α) dt + σ dB, samples of N(1, ½)";
+    write_picture(&args.output, title, &figure.panels())?;
+    let report = Figure1Report { picture: args.output.clone(), numbers: figure.numbers() };
+    print_report(args.json, &report, || {
+        let Figure1Numbers { best, smallest, at_truth, gradient_at_truth: [by_alpha, by_sigma], .. } =
+            report.numbers;
+        let Figure1Numbers { by_alpha_at_red, by_sigma_at_blue, .. } = report.numbers;
+        format!(
+            "Example 6: 5000 samples of N(1, 1/2), dX = -4(X - alpha) dt + sigma dB; truth alpha = 1, sigma = 2\n  \
+             smallest SKDS on the grid   {smallest:>9.5}  at alpha = {:.3}, sigma = {:.3}\n  \
+             SKDS at the truth           {at_truth:>9.5}\n  \
+             gradient at the truth       {by_alpha:>9.5}  by alpha, {by_sigma:.5} by sigma\n  \
+             derivative by alpha         {by_alpha_at_red:>9.5}  at alpha = 1/4, sigma = 2\n  \
+             derivative by sigma         {by_sigma_at_blue:>9.5}  at alpha = 1, sigma = 1\n  \
+             drawn to {}",
+            best.0,
+            best.1,
+            report.picture.display()
+        )
+    })
 }

@@ -62,12 +62,21 @@ pub(super) struct Args {
     /// Edges expected per variable [default: 3]
     #[arg(long, value_name = "K", conflicts_with = "manifest")]
     edges: Option<usize>,
+    /// sbm: blocks [default: 5]
+    #[arg(long, value_name = "B", conflicts_with = "manifest")]
+    blocks: Option<usize>,
+    /// sbm: the probability of an edge between blocks, over that within one [default: 0.1]
+    #[arg(long, value_name = "SHARE", conflicts_with = "manifest")]
+    between: Option<f64>,
     /// Seed of every random choice [default: 0]
     #[arg(long, conflicts_with = "manifest")]
     seed: Option<u64>,
     /// sde, scm: sizes of the weights, whose signs are random [default: 1..3]
     #[arg(long, value_name = "LOW..HIGH", conflicts_with = "manifest")]
     weights: Option<Range>,
+    /// sde, scm: how far below 0 the largest real part of the weights' eigenvalues is put [default: 0.5]
+    #[arg(long, conflicts_with = "manifest")]
+    margin: Option<f64>,
     /// sde, scm: biases [default: -3..3]
     #[arg(long, value_name = "LOW..HIGH", allow_hyphen_values = true, conflicts_with = "manifest")]
     biases: Option<Range>,
@@ -80,6 +89,15 @@ pub(super) struct Args {
     /// sde: exact (draws from the stationary law) or euler (the paper's simulation) [default: exact]
     #[arg(long, conflicts_with = "manifest")]
     simulate: Option<Simulation>,
+    /// sde, euler: length of a step [default: 0.01]
+    #[arg(long, value_name = "DT", conflicts_with = "manifest")]
+    euler_dt: Option<f64>,
+    /// sde, euler: samples that are thrown away [default: 100]
+    #[arg(long, value_name = "N", conflicts_with = "manifest")]
+    euler_burn_in: Option<usize>,
+    /// sde, euler: steps from one sample to the next [default: 500]
+    #[arg(long, value_name = "STEPS", conflicts_with = "manifest")]
+    euler_thin: Option<usize>,
     /// sergio: cell types [default: 10]
     #[arg(long, value_name = "C", conflicts_with = "manifest")]
     cell_types: Option<usize>,
@@ -104,6 +122,9 @@ pub(super) struct Args {
     /// sergio: length of a step [default: 0.003]
     #[arg(long, conflicts_with = "manifest")]
     dt: Option<f64>,
+    /// sergio: steps of steady state per cell of a type, from which its time is drawn [default: 100]
+    #[arg(long, value_name = "STEPS", conflicts_with = "manifest")]
+    steps_per_cell: Option<usize>,
     /// sergio: regulators act together, by the product of their responses instead of the sum
     #[arg(long, conflicts_with = "manifest")]
     cooperative: bool,
@@ -194,11 +215,24 @@ impl Args {
                 })+
             };
         }
-        take!(settings, system, graph, dim, rows, train_envs, test_envs, edges, seed);
-        take!(settings, weights, biases, log_scales, shifts, simulate);
+        take!(settings, system, graph, dim, rows, train_envs, test_envs, edges, blocks, between, seed);
+        take!(settings, weights, margin, biases, log_scales, shifts);
+        take!(settings, simulate, euler_dt, euler_burn_in, euler_thin);
         settings.acyclic = self.acyclic;
         let sergio: &mut SergioSettings = &mut settings.sergio;
-        take!(sergio, cell_types, decay, noise, noise_kind, hill, strengths, basal, dt, factors);
+        take!(
+            sergio,
+            cell_types,
+            decay,
+            noise,
+            noise_kind,
+            hill,
+            strengths,
+            basal,
+            dt,
+            steps_per_cell,
+            factors
+        );
         (sergio.cooperative, sergio.knockdown) = (self.cooperative, self.knockdown);
         Ok(settings)
     }

@@ -2,16 +2,16 @@
 //! means.
 
 use crate::data::Dataset;
-use crate::evaluate::{Wanted, match_means};
+use crate::dense::moments;
+use crate::evaluate::{Wanted, draw_under, match_means};
 use crate::fit;
 use crate::model::Model;
-use crate::sample::{Draw, SampleSettings, Sampler};
+use crate::sample::{SampleSettings, Sampler};
 use crate::{Error, Matrix, Result};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 use serde::{Deserialize, Serialize};
-use std::sync::atomic::AtomicU64;
 
 /// What is told of an environment that is to be predicted.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +24,9 @@ pub struct Told {
 
 /// A way to learn and predict.
 pub trait Method: Sync {
+    /// As tables show it.
+    fn name(&self) -> &str;
+
     /// Learns from training environments, of which the first is observational.
     fn fit(&self, train: &Dataset, seed: u64) -> Result<Box<dyn Fitted>>;
 }
@@ -67,14 +70,15 @@ impl MethodSettings {
         }
     }
 
-    /// The method itself.
-    pub fn method(&self) -> Box<dyn Method> {
+    /// The method itself, under a name.
+    pub fn method(&self, name: &str) -> Box<dyn Method> {
+        let name = name.to_owned();
         match self {
-            MethodSettings::Fit { settings } => Box::new(Diffusion { settings: (**settings).clone() }),
-            MethodSettings::Observational => Box::new(Floor { independent: false }),
-            MethodSettings::Diagonal => Box::new(Floor { independent: true }),
+            MethodSettings::Fit { settings } => Box::new(Diffusion { name, settings: (**settings).clone() }),
+            MethodSettings::Observational => Box::new(Floor { name, independent: false }),
+            MethodSettings::Diagonal => Box::new(Floor { name, independent: true }),
             MethodSettings::Program { command } => {
-                Box::new(super::program::Program { command: command.clone() })
+                Box::new(super::program::Program { name, command: command.clone() })
             }
         }
     }
@@ -82,10 +86,15 @@ impl MethodSettings {
 
 /// A stationary diffusion.
 struct Diffusion {
+    name: String,
     settings: fit::Settings,
 }
 
 impl Method for Diffusion {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
     fn fit(&self, train: &Dataset, seed: u64) -> Result<Box<dyn Fitted>> {
         let (model, _) = fit::fit(train, &fit::Settings { seed, ..self.settings.clone() })?;
         Ok(Box::new(model))
@@ -97,25 +106,14 @@ impl Fitted for Model {
         let (sampler, settings) = (Sampler::cpu(), SampleSettings::default());
         let wanted: Vec<Wanted> = told.iter().map(|told| told.wanted.clone()).collect();
         let found = match_means(&sampler, self, &wanted, &settings, seed, &mut |_| {})?;
-        let draws: Vec<Draw<'_>> = found
-            .iter()
-            .zip(told)
-            .zip(0..)
-            .filter_map(|((found, told), e)| {
-                let intervention = found.as_ref().ok()?;
-                Some(Draw { intervention, samples: told.rows, seed: seed.wrapping_add(e) })
-            })
-            .collect();
-        let mut drawn = sampler.draw(self, &draws, &settings, &AtomicU64::new(0))?.into_iter();
-        Ok(found
-            .into_iter()
-            .map(|found| found.and_then(|_| drawn.next().expect("every intervention was drawn under")))
-            .collect())
+        let rows: Vec<usize> = told.iter().map(|told| told.rows).collect();
+        draw_under(&sampler, self, &found, &rows, &settings, seed)
     }
 }
 
 /// What any method must beat: nothing but the targets moves.
 struct Floor {
+    name: String,
     independent: bool,
 }
 
@@ -127,14 +125,14 @@ struct Moved {
 }
 
 impl Method for Floor {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
     fn fit(&self, train: &Dataset, _: u64) -> Result<Box<dyn Fitted>> {
-        let (observed, mean) = (train.environment(0), train.means(0));
-        let n = observed.rows() as f64;
-        let deviation = |j: usize| {
-            let squares = (0..observed.rows()).map(|i| (observed[(i, j)] - mean[j]).powi(2));
-            (squares.sum::<f64>() / n).sqrt()
-        };
-        let deviations = self.independent.then(|| (0..observed.cols()).map(deviation).collect());
+        let observed = train.environment(0);
+        let (mean, deviations) = moments(&observed);
+        let deviations = self.independent.then_some(deviations);
         Ok(Box::new(Moved { observed, mean, deviations }))
     }
 }

@@ -1,8 +1,9 @@
 //! What an experiment is: systems × seeds × methods, from a TOML file.
 
 use super::method::MethodSettings;
-use crate::{Error, Result, simulate};
+use crate::{Error, Result, input, simulate};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// An experiment.
@@ -20,6 +21,23 @@ pub struct Plan {
     /// The methods.
     #[serde(rename = "method")]
     pub methods: Vec<MethodPlan>,
+    /// What others found, to stand beside.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub published: Vec<Published>,
+}
+
+/// Medians that were published for a method, which may be one that the plan does not have.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    /// Its name.
+    pub method: String,
+    /// Mean squared errors of means, by system.
+    #[serde(default)]
+    pub mse: BTreeMap<String, f64>,
+    /// Squared 2-Wasserstein distances, by system.
+    #[serde(default)]
+    pub w2: BTreeMap<String, f64>,
 }
 
 /// A system with a name.
@@ -79,15 +97,7 @@ impl std::str::FromStr for Shard {
 impl Plan {
     /// Reads and checks a TOML file.
     pub fn read(path: &Path) -> Result<Plan> {
-        let text = std::fs::read_to_string(path).map_err(|source| Error::Io {
-            action: "read",
-            path: path.into(),
-            source,
-        })?;
-        let plan: Plan = toml::from_str(&text).map_err(|error| {
-            let line = error.span().map_or(0, |span| text[..span.start].lines().count().max(1));
-            Error::file(path, format!("line {line}: {}", error.message().replace('\n', " ")))
-        })?;
+        let plan: Plan = input::toml(path)?;
         plan.check().map_err(|error| Error::file(path, error.to_string()))?;
         Ok(plan)
     }
@@ -102,16 +112,23 @@ impl Plan {
             }
             system.settings.check()?;
         }
+        let unknown = |method: &str, name: &String| match self.systems.iter().any(|s| s.name == *name) {
+            true => Ok(()),
+            false => Err(Error::invalid(format!(
+                "has the method '{method}' for the system '{name}', which it does not have"
+            ))),
+        };
         for method in &self.methods {
-            if let Some(name) =
-                method.systems.iter().find(|name| self.systems.iter().all(|s| s.name != **name))
-            {
+            method.systems.iter().try_for_each(|name| unknown(&method.name, name))?;
+            method.settings.check()?;
+        }
+        for Published { method, mse, w2 } in &self.published {
+            mse.keys().chain(w2.keys()).try_for_each(|name| unknown(method, name))?;
+            if let Some(value) = mse.values().chain(w2.values()).find(|v| !(**v > 0.0 && v.is_finite())) {
                 return Err(Error::invalid(format!(
-                    "has the method '{}' for the system '{name}', which it does not have",
-                    method.name
+                    "has {value} as a published median of '{method}', expected a number above 0"
                 )));
             }
-            method.settings.check()?;
         }
         for system in &self.systems {
             let methods = self.methods_for(system);

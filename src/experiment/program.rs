@@ -11,6 +11,7 @@ use std::process::Command;
 
 /// A program and its arguments.
 pub(super) struct Program {
+    pub name: String,
     pub command: Vec<String>,
 }
 
@@ -21,6 +22,10 @@ struct Called {
 }
 
 impl Method for Program {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
     fn fit(&self, train: &Dataset, seed: u64) -> Result<Box<dyn Fitted>> {
         Ok(Box::new(Called { command: self.command.clone(), train: train.clone(), seed }))
     }

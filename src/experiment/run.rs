@@ -4,7 +4,7 @@ use super::method::Told;
 use super::plan::{DatasetPlace, MethodPlan, Plan, Shard};
 use crate::data::Dataset;
 use crate::evaluate::{Scores, compare_samples, told_of};
-use crate::output::write_atomically;
+use crate::output::{create_folder, write_atomically};
 use crate::simulate::{self, Simulated};
 use crate::{Error, Result};
 use rayon::prelude::*;
@@ -71,12 +71,7 @@ impl Runner<'_> {
 
     /// Computes every cell of a shard that is not there yet. `done` counts cells.
     pub fn run(&self, shard: Shard, observer: &dyn Observer, done: &AtomicU64) -> Result<()> {
-        let cells = self.folder.join("cells");
-        std::fs::create_dir_all(&cells).map_err(|source| Error::Io {
-            action: "create",
-            path: cells.clone(),
-            source,
-        })?;
+        create_folder(&self.folder.join("cells"))?;
         self.plan
             .places(shard)
             .into_par_iter()
@@ -125,7 +120,8 @@ impl Runner<'_> {
             .map(|(e, wanted)| Told { wanted, rows: test.rows(e).len() })
             .collect();
         let start = Instant::now();
-        let fitted = plan.settings.method().fit(train, place.seed);
+        let method = plan.settings.method(&plan.name);
+        let fitted = method.fit(train, place.seed);
         let fit_seconds = start.elapsed().as_secs_f64();
         let start = Instant::now();
         let predicted = fitted.and_then(|fitted| fitted.predict(&told, place.seed));
@@ -145,7 +141,7 @@ impl Runner<'_> {
         Ok(Cell {
             system: self.plan.systems[place.system].name.clone(),
             seed: place.seed,
-            method: plan.name.clone(),
+            method: method.name().into(),
             made_of: self.made_of(place, plan),
             fit_seconds,
             predict_seconds,
@@ -179,8 +175,8 @@ impl Runner<'_> {
         Ok(Some(cell).filter(|cell| cell.made_of == self.made_of(place, method) && cell.seed == place.seed))
     }
 
-    /// All cells of the whole experiment, in the plan's order; an error names how many are missing.
-    pub fn collect(&self) -> Result<Vec<Cell>> {
+    /// The cells that are there, in the plan's order, and how many are not.
+    pub fn finished(&self) -> (Vec<Cell>, usize) {
         let (mut all, mut missing) = (Vec::new(), 0);
         for place in self.plan.places(Shard { number: 1, of: 1 }) {
             for method in self.plan.methods_for(&self.plan.systems[place.system]) {
@@ -190,10 +186,16 @@ impl Runner<'_> {
                 }
             }
         }
-        match missing {
-            0 => Ok(all),
-            _ => Err(Error::invalid(format!(
-                "{missing} of {} cells are missing in {}, expected all of them: run the experiment, or its other shards",
+        (all, missing)
+    }
+
+    /// All cells of the whole experiment, in the plan's order; an error names how many are missing.
+    pub fn collect(&self) -> Result<Vec<Cell>> {
+        match self.finished() {
+            (all, 0) => Ok(all),
+            (all, missing) => Err(Error::invalid(format!(
+                "{missing} of {} cells are missing in {}, expected all of them: run the experiment, or its other shards, or \
+                 give --partial to see what is there",
                 missing + all.len(),
                 self.folder.display()
             ))),
@@ -255,11 +257,7 @@ impl Runner<'_> {
 fn row(test: &Dataset, e: usize, samples: Result<crate::Matrix<f64>>) -> Result<Row> {
     let targets: Vec<&str> =
         (0..test.dim()).filter(|&j| test.targets()[(e, j)]).map(|j| test.names()[j].as_str()).collect();
-    let (scores, unstable) = match samples {
-        Ok(samples) => compare_samples(test.names(), &samples, &test.environment(e))?,
-        Err(Error::NonFinite(reason)) => (None, Some(reason)),
-        Err(other) => return Err(other),
-    };
+    let (scores, unstable) = compare_samples(test.names(), samples, &test.environment(e))?;
     Ok(Row { environment: e, target: targets.join(", "), scores, unstable })
 }
 

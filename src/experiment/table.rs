@@ -1,11 +1,13 @@
 //! Medians with their uncertainty, and who is better than whom.
 
+use super::plan::{Plan, Published};
 use super::run::{Cell, names};
 use super::wilcoxon::{Wilcoxon, wilcoxon_below};
 use crate::evaluate::{Scores, median};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// Resamples of datasets for an interval.
 const RESAMPLES: usize = 2000;
@@ -35,8 +37,16 @@ impl Measure {
         }
     }
 
+    /// What was published of a method, by system.
+    pub(super) fn published(self, of: &Published) -> &BTreeMap<String, f64> {
+        match self {
+            Measure::Mse => &of.mse,
+            Measure::W2 => &of.w2,
+        }
+    }
+
     /// Of a row; a prediction that there is not is infinitely far.
-    fn of(self, scores: &Option<Scores>) -> f64 {
+    pub(super) fn of(self, scores: &Option<Scores>) -> f64 {
         scores.as_ref().map_or(f64::INFINITY, |scores| match self {
             Measure::Mse => scores.mse,
             Measure::W2 => scores.w2,
@@ -104,8 +114,8 @@ pub fn summaries(cells: &[Cell], measure: Measure) -> Vec<Summary> {
     all
 }
 
-/// Is `better` better than `other` on a system, by at least 5 %? Paired over all test interventions; none if one of the two was
-/// not tried on it.
+/// Is `better` better than `other` on a system, by at least 5 %? Paired over all test interventions of the datasets that both were
+/// tried on; none if there is no such dataset.
 pub fn comparison(
     cells: &[Cell],
     system: &str,
@@ -113,9 +123,20 @@ pub fn comparison(
     other: &str,
     measure: Measure,
 ) -> Option<Wilcoxon> {
-    let values = |method: &str| by_dataset(cells, system, method, measure).concat();
-    let (a, b) = (values(better), values(other));
-    if a.is_empty() || a.len() != b.len() {
+    let of = |method: &str| -> BTreeMap<u64, &Cell> {
+        let own = cells.iter().filter(|cell| cell.system == system && cell.method == method);
+        own.map(|cell| (cell.seed, cell)).collect()
+    };
+    let others = of(other);
+    let values = |cell: &Cell| cell.rows.iter().map(|row| measure.of(&row.scores)).collect::<Vec<_>>();
+    let (mut a, mut b) = (Vec::new(), Vec::new());
+    for (seed, cell) in of(better) {
+        if let Some(other) = others.get(&seed) {
+            a.extend(values(cell));
+            b.extend(values(other));
+        }
+    }
+    if a.is_empty() {
         return None;
     }
     let difference = |(a, b): (&f64, &f64)| match (a.is_finite(), b.is_finite()) {
@@ -148,6 +169,47 @@ pub fn medians_text(cells: &[Cell], measure: Measure) -> String {
     }
     if all.iter().any(|summary| summary.unstable > 0) {
         lines.push("a number with ! counts predictions that have no law, which are infinitely far".into());
+    }
+    lines.join("\n")
+}
+
+/// What others published, methods down and the plan's systems across; empty if nothing was.
+pub fn published_text(plan: &Plan, measure: Measure) -> String {
+    let shown: Vec<&Published> = plan.published.iter().filter(|p| !measure.published(p).is_empty()).collect();
+    let Some(width) = shown.iter().map(|p| p.method.chars().count().max(8)).max() else {
+        return String::new();
+    };
+    let mut lines = vec![format!("{} as published (median)", measure.name())];
+    let head: String = plan.systems.iter().map(|system| format!("{:>12}", system.name)).collect();
+    lines.push(format!("{:<width$}{head}", ""));
+    for published in shown {
+        let of = |name: &String| match measure.published(published).get(name) {
+            Some(value) => format!("{value:>12}"),
+            None => format!("{:>12}", "–"),
+        };
+        let row: String = plan.systems.iter().map(|system| of(&system.name)).collect();
+        lines.push(format!("{:<width$}{row}", published.method));
+    }
+    lines.join("\n")
+}
+
+/// How long methods took, by system: median seconds to fit and to predict all test interventions of a dataset.
+pub fn seconds_text(cells: &[Cell]) -> String {
+    let (systems, methods) = (names(cells, |cell| &cell.system), names(cells, |cell| &cell.method));
+    let width = methods.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(8);
+    let mut lines =
+        vec!["seconds to fit + to predict (median over datasets; cells run side by side)".to_string()];
+    let head: String = systems.iter().map(|name| format!("{name:>18}")).collect();
+    lines.push(format!("{:<width$}{head}", ""));
+    for method in methods {
+        let of = |system: &&str| {
+            let own = || cells.iter().filter(|cell| cell.system == **system && cell.method == method);
+            let fit = median(&own().map(|cell| cell.fit_seconds).collect::<Vec<_>>());
+            let predict = median(&own().map(|cell| cell.predict_seconds).collect::<Vec<_>>());
+            let text = if fit.is_nan() { "–".into() } else { format!("{fit:.2} + {predict:.2}") };
+            format!("{text:>18}")
+        };
+        lines.push(format!("{method:<width$}{}", systems.iter().map(of).collect::<String>()));
     }
     lines.join("\n")
 }

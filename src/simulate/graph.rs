@@ -1,5 +1,6 @@
 //! Random graphs: which variable acts on which.
 
+use super::Settings;
 use crate::named::named;
 use crate::{Error, Matrix, Result};
 use rand::seq::SliceRandom;
@@ -12,27 +13,18 @@ pub enum GraphKind {
     Er,
     /// Scale free, by preferential attachment (Barabási and Albert).
     Sf,
-    /// A stochastic block model: five blocks that are ten times as dense within as between.
+    /// A stochastic block model: blocks that are denser within than between.
     Sbm,
 }
 
 named!(GraphKind, "graph", { Er => "er", Sf => "sf", Sbm => "sbm" });
 
-/// Blocks of the block model.
-const BLOCKS: usize = 5;
-/// The probability of an edge between blocks, over that within one.
-const BETWEEN: f64 = 0.1;
 /// The largest probability of an edge.
 const LARGEST: f64 = 0.99;
 
-/// d × d, true at (j, i) if i acts on j; `edges` are expected per variable.
-pub(super) fn draw(
-    kind: GraphKind,
-    acyclic: bool,
-    d: usize,
-    edges: usize,
-    rng: &mut impl Rng,
-) -> Result<Matrix<bool>> {
+/// d × d, true at (j, i) if i acts on j.
+pub(super) fn draw(settings: &Settings, acyclic: bool, rng: &mut impl Rng) -> Result<Matrix<bool>> {
+    let Settings { graph: kind, dim: d, edges, blocks, between, .. } = *settings;
     if edges == 0 || edges >= d {
         return Err(Error::invalid(format!(
             "found {edges} edges per variable for {d} variables, expected at least 1 and fewer than there are variables"
@@ -41,8 +33,8 @@ pub(super) fn draw(
     let plain = match kind {
         GraphKind::Er => by_pair(d, edges, acyclic, |_, _| 1.0, rng),
         GraphKind::Sbm => {
-            let block = |i: usize| i * BLOCKS / d;
-            by_pair(d, edges, acyclic, |i, j| if block(i) == block(j) { 1.0 } else { BETWEEN }, rng)
+            let block = |i: usize| i * blocks / d;
+            by_pair(d, edges, acyclic, |i, j| if block(i) == block(j) { 1.0 } else { between }, rng)
         }
         GraphKind::Sf => attached(d, edges, acyclic, rng),
     };
@@ -138,9 +130,13 @@ mod tests {
     use rand::SeedableRng;
     use rand_chacha::ChaCha8Rng;
 
+    fn settings(graph: GraphKind, dim: usize, edges: usize) -> Settings {
+        Settings { graph, dim, edges, ..Settings::default() }
+    }
+
     fn all(kind: GraphKind, acyclic: bool, d: usize, count: u64) -> Vec<Matrix<bool>> {
         (0..count)
-            .map(|seed| draw(kind, acyclic, d, 3, &mut ChaCha8Rng::seed_from_u64(seed)).unwrap())
+            .map(|seed| draw(&settings(kind, d, 3), acyclic, &mut ChaCha8Rng::seed_from_u64(seed)).unwrap())
             .collect()
     }
 
@@ -219,6 +215,6 @@ mod tests {
         (graph[(1, 0)], graph[(2, 1)]) = (true, true);
         assert_eq!(descendants(&graph, 0), [true, true, true, false]);
         assert_eq!(descendants(&graph, 2), [false, false, true, false]);
-        assert!(draw(GraphKind::Er, false, 3, 3, &mut ChaCha8Rng::seed_from_u64(0)).is_err());
+        assert!(draw(&settings(GraphKind::Er, 3, 3), false, &mut ChaCha8Rng::seed_from_u64(0)).is_err());
     }
 }

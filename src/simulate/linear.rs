@@ -1,20 +1,18 @@
 //! Linear systems: a diffusion, and structural equations with the same weights.
 
-use super::{Range, Simulation};
+use super::{Settings, Simulation};
 use crate::dense::Lu;
 use crate::model::{Drift, Model, Noise, Parameters};
 use crate::sample::{
     EulerSettings, Gaussian, Intervention, Method, SampleSettings, spectral_abscissa, stationary_samples,
 };
 use crate::{Matrix, Result};
-use rand::{Rng, RngExt, SeedableRng};
+use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 
-/// How far below 0 the largest real part of the weights' eigenvalues is put.
-const STABLE_BY: f64 = 0.5;
-/// The paper's simulation: steps of 0.01, a sample every 500 of them after 100 samples that are thrown away.
-const PAPERS_EULER: EulerSettings = EulerSettings { dt: 0.01, burn_in: 50_000, thin: 500, chains: Some(16) };
+/// Chains of a simulation, each with a burn-in of its own.
+const CHAINS: usize = 16;
 
 /// The parameters of a linear system.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,13 +28,13 @@ pub struct LinearTruth {
 
 impl LinearTruth {
     /// Weights on the graph's edges and the diagonal, which is then lowered until the drift is stable.
-    pub(super) fn draw(graph: &Matrix<bool>, settings: &super::Settings, rng: &mut impl Rng) -> Result<Self> {
+    pub(super) fn draw(graph: &Matrix<bool>, settings: &Settings, rng: &mut impl Rng) -> Result<Self> {
         let d = graph.rows();
         let mut weights = Matrix::from_fn(d, d, |j, i| {
             let weight = settings.weights.draw_signed(rng);
             if i == j || graph[(j, i)] { weight } else { 0.0 }
         });
-        let lower = spectral_abscissa(&weights)? + STABLE_BY;
+        let lower = spectral_abscissa(&weights)? + settings.margin;
         (0..d).for_each(|j| weights[(j, j)] -= lower);
         let biases = (0..d).map(|_| settings.biases.draw(rng)).collect();
         let logs: Vec<f64> = (0..d).map(|_| settings.log_scales.draw(rng)).collect();
@@ -48,15 +46,9 @@ impl LinearTruth {
     }
 
     /// Samples of the diffusion's stationary law under a shift.
-    pub(super) fn diffusion(
-        &self,
-        shift: &[f64],
-        rows: usize,
-        simulation: Simulation,
-        seed: u64,
-    ) -> Result<Matrix<f64>> {
-        let d = self.biases.len();
-        match simulation {
+    pub(super) fn diffusion(&self, shift: &[f64], settings: &Settings, seed: u64) -> Result<Matrix<f64>> {
+        let (d, rows) = (self.biases.len(), settings.rows);
+        match settings.simulate {
             Simulation::Exact => {
                 let biases: Vec<f64> = self.biases.iter().zip(shift).map(|(b, s)| b + s).collect();
                 let a = Matrix::from_fn(d, d, |i, j| if i == j { self.noise[i].powi(2) } else { 0.0 });
@@ -72,8 +64,13 @@ impl LinearTruth {
                     log_scale: None,
                 });
                 let intervention = Intervention { shift: shift.to_vec(), log_scale: vec![0.0; d] };
-                let settings =
-                    SampleSettings { method: Method::Euler, euler: PAPERS_EULER, nonnegative: false };
+                let euler = EulerSettings {
+                    dt: settings.euler_dt,
+                    burn_in: settings.euler_burn_in * settings.euler_thin,
+                    thin: settings.euler_thin,
+                    chains: Some(CHAINS),
+                };
+                let settings = SampleSettings { method: Method::Euler, euler, nonnegative: false };
                 stationary_samples(&model, &intervention, rows, &settings, seed)
             }
         }
@@ -97,18 +94,5 @@ impl LinearTruth {
             }
         }
         Ok(samples)
-    }
-}
-
-impl Range {
-    pub(super) fn draw(&self, rng: &mut impl Rng) -> f64 {
-        let share: f64 = rng.random_range(0.0..1.0);
-        self.low + share * (self.high - self.low)
-    }
-
-    /// The same with a sign that is + or − with equal chance.
-    pub(super) fn draw_signed(&self, rng: &mut impl Rng) -> f64 {
-        let size = self.draw(rng);
-        if rng.random_bool(0.5) { size } else { -size }
     }
 }

@@ -6,11 +6,13 @@
 
 mod graph;
 mod linear;
+mod range;
 mod sergio;
 mod write;
 
 pub use graph::{GraphKind, causal_order, descendants};
 pub use linear::LinearTruth;
+pub use range::Range;
 pub use sergio::{NoiseKind, SergioSettings, SergioTruth};
 
 use crate::data::{Dataset, Standardization};
@@ -48,47 +50,6 @@ pub enum Simulation {
 
 named!(Simulation, "simulation", { Exact => "exact", Euler => "euler" });
 
-/// Numbers from one to another.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Range {
-    /// The least.
-    pub low: f64,
-    /// The largest.
-    pub high: f64,
-}
-
-impl std::fmt::Display for Range {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}..{}", self.low, self.high)
-    }
-}
-
-impl std::str::FromStr for Range {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let ends = text.split_once("..").map(|(low, high)| (low.trim().parse(), high.trim().parse()));
-        match ends {
-            Some((Ok(low), Ok(high))) if f64::is_finite(low) && f64::is_finite(high) && low <= high => {
-                Ok(Range { low, high })
-            }
-            _ => Err(Error::invalid(format!("a range is '{text}', expected LOW..HIGH, like 1..3"))),
-        }
-    }
-}
-
-impl Serialize for Range {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Range {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        by_name::deserialize(deserializer)
-    }
-}
-
 /// Everything a simulation can be told, with the paper's defaults.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -113,8 +74,14 @@ pub struct Settings {
     pub edges: usize,
     /// The seed of every random choice.
     pub seed: u64,
+    /// Of a block graph: how many blocks.
+    pub blocks: usize,
+    /// Of a block graph: the probability of an edge between blocks, over that within one.
+    pub between: f64,
     /// Sizes of the weights of linear systems.
     pub weights: Range,
+    /// How far below 0 the largest real part of their eigenvalues is put.
+    pub margin: f64,
     /// Their biases.
     pub biases: Range,
     /// Logarithms of their noises.
@@ -124,6 +91,12 @@ pub struct Settings {
     /// How the diffusion is sampled.
     #[serde(with = "by_name")]
     pub simulate: Simulation,
+    /// Euler–Maruyama: the length of a step.
+    pub euler_dt: f64,
+    /// Euler–Maruyama: samples that are thrown away.
+    pub euler_burn_in: usize,
+    /// Euler–Maruyama: steps from one sample to the next.
+    pub euler_thin: usize,
     /// Gene regulatory networks.
     pub sergio: SergioSettings,
 }
@@ -140,11 +113,17 @@ impl Default for Settings {
             test_envs: 10,
             edges: 3,
             seed: 0,
+            blocks: 5,
+            between: 0.1,
             weights: Range { low: 1.0, high: 3.0 },
+            margin: 0.5,
             biases: Range { low: -3.0, high: 3.0 },
             log_scales: Range { low: -1.0, high: 1.0 },
             shifts: Range { low: 5.0, high: 15.0 },
             simulate: Simulation::Exact,
+            euler_dt: 0.01,
+            euler_burn_in: 100,
+            euler_thin: 500,
             sergio: SergioSettings::default(),
         }
     }
@@ -167,6 +146,21 @@ impl Settings {
         }
         if self.test_envs == 0 {
             return Err(Error::invalid("found 0 test environments, expected at least 1"));
+        }
+        let positive = [("margin", self.margin), ("euler_dt", self.euler_dt), ("between", self.between)];
+        for (name, value) in positive {
+            if !(value > 0.0 && value.is_finite()) {
+                return Err(Error::invalid(format!("{name} is {value}, expected a finite number above 0")));
+            }
+        }
+        if self.graph == GraphKind::Sbm && (self.between > 1.0 || !(1..=self.dim).contains(&self.blocks)) {
+            return Err(Error::invalid(format!(
+                "found {} blocks with edges between them {} times as likely as within, expected 1 to {} and at most 1",
+                self.blocks, self.between, self.dim
+            )));
+        }
+        if self.euler_thin == 0 {
+            return Err(Error::invalid("found 0 steps from one sample to the next, expected at least 1"));
         }
         if self.weights.low < 0.0 || self.shifts.low < 0.0 {
             return Err(Error::invalid("sizes of weights or shifts are negative, expected at least 0"));
@@ -236,7 +230,7 @@ pub fn simulate(settings: &Settings, done: &AtomicU64) -> Result<Simulated> {
         rng
     };
     let acyclic = settings.acyclic || settings.system == System::Sergio;
-    let graph = graph::draw(settings.graph, acyclic, settings.dim, settings.edges, &mut stream(GRAPH))?;
+    let graph = graph::draw(settings, acyclic, &mut stream(GRAPH))?;
     let mut rng = stream(INTERVENTIONS);
     let mut targets: Vec<usize> = (0..settings.dim).collect();
     targets.shuffle(&mut rng);
@@ -273,7 +267,7 @@ pub fn simulate(settings: &Settings, done: &AtomicU64) -> Result<Simulated> {
             let truth = LinearTruth::draw(&graph, settings, &mut rng)?;
             let draw = |e: usize| match settings.system {
                 System::Scm => truth.structural(interventions.row(e), settings.rows, seed_of(e)),
-                _ => truth.diffusion(interventions.row(e), settings.rows, settings.simulate, seed_of(e)),
+                _ => truth.diffusion(interventions.row(e), settings, seed_of(e)),
             };
             let samples = each(&draw, 0)?;
             (Parameters::Linear(truth), samples)

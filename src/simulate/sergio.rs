@@ -14,8 +14,6 @@ use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 
-/// Steps of steady state per cell of a cell type, from which its time is drawn.
-const STEPS_PER_CELL: usize = 100;
 /// Time before steady state is taken to be reached, in lifetimes 1/λ.
 const LIFETIMES: f64 = 10.0;
 
@@ -53,6 +51,8 @@ pub struct SergioSettings {
     pub basal: Range,
     /// The length of a step.
     pub dt: f64,
+    /// Steps of steady state per cell of a cell type, from which its time is drawn.
+    pub steps_per_cell: usize,
     /// Whether regulators act together: the product of their H instead of the sum, times the sum of their |K|.
     pub cooperative: bool,
     /// Whether interventions divide production instead of multiplying it.
@@ -72,6 +72,7 @@ impl Default for SergioSettings {
             strengths: Range { low: 1.0, high: 5.0 },
             basal: Range { low: 1.0, high: 4.0 },
             dt: 0.003,
+            steps_per_cell: 100,
             cooperative: false,
             knockdown: false,
             factors: Range { low: 2.0, high: 10.0 },
@@ -98,6 +99,9 @@ impl SergioSettings {
             if range.low <= 0.0 {
                 return Err(Error::invalid(format!("{name} are {range}, expected numbers above 0")));
             }
+        }
+        if self.steps_per_cell == 0 {
+            return Err(Error::invalid("found 0 steps per cell, expected at least 1"));
         }
         if self.cell_types == 0 || self.cell_types > rows {
             return Err(Error::invalid(format!(
@@ -171,7 +175,7 @@ impl SergioTruth {
     ) -> Matrix<f64> {
         let (d, types) = (half.len(), settings.cell_types);
         let cells_per_type = rows.div_ceil(types);
-        let steady = STEPS_PER_CELL * cells_per_type;
+        let steady = settings.steps_per_cell * cells_per_type;
         let before = (LIFETIMES / (settings.decay * settings.dt)).ceil() as usize;
         // The steady part of each gene's trajectory, and all of it while regulated genes still need it.
         let mut trajectories: Vec<Vec<f32>> = vec![Vec::new(); d];

@@ -2,8 +2,8 @@
 
 use super::{Parameters, Settings, Simulated, Truth};
 use crate::data::{Array, write_arrays};
-use crate::output::write_atomically;
-use crate::{Error, Result};
+use crate::output::{create_folder, write_atomically};
+use crate::{Error, Result, input};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::path::Path;
@@ -19,11 +19,7 @@ struct Manifest {
 impl Settings {
     /// The settings in the manifest of a simulated system.
     pub fn of_manifest(path: &Path) -> Result<Settings> {
-        let text = std::fs::read_to_string(path).map_err(|source| Error::Io {
-            action: "read",
-            path: path.into(),
-            source,
-        })?;
+        let text = input::text(path)?;
         let manifest: Manifest = serde_json::from_str(&text)
             .map_err(|error| Error::file(path, format!("is no manifest of a simulation: {error}")))?;
         Ok(manifest.settings)
@@ -33,11 +29,7 @@ impl Settings {
 impl Simulated {
     /// Writes the folder, which is made if need be; the manifest comes last.
     pub fn write(&self, folder: &Path, settings: &Settings) -> Result<()> {
-        std::fs::create_dir_all(folder).map_err(|source| Error::Io {
-            action: "create",
-            path: folder.into(),
-            source,
-        })?;
+        create_folder(folder)?;
         self.train.write(&folder.join("train.npz"))?;
         self.test.write(&folder.join("test.npz"))?;
         self.truth.write(&folder.join("truth.npz"))?;
