@@ -10,18 +10,26 @@ use crate::plot::{BoxGroup, Colour, Panel, Scale};
 ///
 /// A system without any cell has no panels.
 pub fn box_panels(plan: &Plan, cells: &[Cell]) -> Vec<Panel> {
-    let systems = names(cells, |cell| &cell.system);
     let mut panels = Vec::new();
-    for system in &systems {
+    for system in names(cells, |cell| &cell.system) {
         for measure in Measure::ALL {
-            // What marks are is said once, at the end.
-            panels.push(panel(plan, cells, system, measure, systems.last() == Some(system)));
+            panels.push(panel(plan, cells, system, measure));
         }
+    }
+    // What marks are is said once, below the last of them.
+    let last = panels.iter_mut().rev().find_map(|panel| match panel {
+        Panel::Boxes { groups, mark_label, .. } if groups.iter().any(|group| group.mark.is_some()) => {
+            Some(mark_label)
+        }
+        _ => None,
+    });
+    if let Some(label) = last {
+        *label = "median as published".into();
     }
     panels
 }
 
-fn panel(plan: &Plan, cells: &[Cell], system: &str, measure: Measure, last: bool) -> Panel {
+fn panel(plan: &Plan, cells: &[Cell], system: &str, measure: Measure) -> Panel {
     // The same colours for the same methods in all panels, whichever of them a system has.
     let methods = names(cells, |cell| &cell.method);
     let published = |method: &str| {
@@ -51,7 +59,6 @@ fn panel(plan: &Plan, cells: &[Cell], system: &str, measure: Measure, last: bool
             groups.push(BoxGroup { name, colour: Colour::Black, values: vec![], mark: Some(mark), note });
         }
     }
-    let marked = last && groups.iter().any(|group| group.mark.is_some());
     Panel::Boxes {
         title: format!("{system}, {}", measure.name()),
         x_label: match measure {
@@ -60,7 +67,7 @@ fn panel(plan: &Plan, cells: &[Cell], system: &str, measure: Measure, last: bool
         },
         scale: Scale::Log,
         groups,
-        mark_label: if marked { "median as published".into() } else { String::new() },
+        mark_label: String::new(),
     }
 }
 
@@ -96,7 +103,7 @@ mod tests {
                 .collect(),
         };
         let panels = box_panels(&plan, &[cell("a", false), cell("b", true)]);
-        let [Panel::Boxes { title, groups, mark_label, .. }, Panel::Boxes { groups: w2, .. }] = &panels[..]
+        let [Panel::Boxes { title, groups, .. }, Panel::Boxes { groups: w2, mark_label, .. }] = &panels[..]
         else {
             panic!("{panels:?}")
         };

@@ -221,11 +221,8 @@ impl Panel {
             Panel::Lines { scales, points, verticals, horizontals, .. } => {
                 let across = verticals.iter().map(|v| (scales.0, *v));
                 let guides = across.chain(horizontals.iter().map(|v| (scales.1, *v)));
-                match guides.into_iter().find(|(scale, v)| !scale.has(*v)) {
-                    Some((_, guide)) => {
-                        return Err(format!("has a guide at {guide}, expected a finite number on its axis"));
-                    }
-                    None => {}
+                if let Some((_, guide)) = guides.into_iter().find(|(scale, v)| !scale.has(*v)) {
+                    return Err(format!("has a guide at {guide}, expected a finite number on its axis"));
                 }
                 match points.iter().find(|p| !(scales.0.has(p.at.0) && scales.1.has(p.at.1))) {
                     Some(point) => Err(format!("has a point at {:?}, which is not on its axes", point.at)),

@@ -213,3 +213,79 @@ fn a_missing_point_is_left_out_of_the_region() {
     assert_eq!(area(&polygon(&outline)), 3.5);
     assert!(level_lines(&outline).is_empty());
 }
+
+fn boxes(values: Vec<f64>) -> Panel {
+    let group = |name: &str, values: Vec<f64>, mark| BoxGroup {
+        name: name.into(),
+        colour: Colour::Green,
+        values,
+        mark,
+        note: "a note".into(),
+    };
+    Panel::Boxes {
+        title: "spread".into(),
+        x_label: "distance".into(),
+        scale: Scale::Log,
+        groups: vec![group("ours", values, None), group("theirs", vec![], Some(3.0))],
+        mark_label: "published".into(),
+    }
+}
+
+#[test]
+fn boxes_have_names_notes_and_a_legend() {
+    let text = render("", &[boxes(vec![1.0, 2.0, 5.0, 40.0, f64::INFINITY])]).unwrap();
+    for label in ["ours", "theirs", "a note", "distance", "spread", "published"] {
+        assert!(text.contains(&format!("\n{label}\n")), "{label} in {text}");
+    }
+    assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
+    let empty = Panel::Boxes {
+        title: "none".into(),
+        x_label: String::new(),
+        scale: Scale::Log,
+        groups: vec![],
+        mark_label: String::new(),
+    };
+    assert!(problem(&[empty]).contains("has no groups"));
+}
+
+#[test]
+fn a_grid_has_rows_of_panels() {
+    let size = |columns: usize| {
+        let panels: Vec<Panel> = (0..4).map(|_| lines(vec![(0.0, 1.0), (1.0, 0.5)])).collect();
+        let text = String::from_utf8(super::render(Format::Svg, "", columns, &panels).unwrap()).unwrap();
+        let number = |name: &str| -> f64 {
+            let rest = text.split_once(&format!("{name}=\"")).unwrap().1;
+            rest.split_once('"').unwrap().0.parse().unwrap()
+        };
+        (number("width"), number("height"))
+    };
+    let (row, square) = (size(4), size(2));
+    assert!(square.0 < 0.6 * row.0 && square.1 > 1.7 * row.1, "{row:?} {square:?}");
+}
+
+/// The pixels of a PNG: width, height, and red, green, blue and opacity of each.
+fn pixels(panels: &[Panel]) -> (u32, Vec<[u8; 4]>) {
+    let bytes = super::render(Format::Png, "Title", panels.len(), panels).unwrap();
+    assert_eq!(bytes, super::render(Format::Png, "Title", panels.len(), panels).unwrap());
+    let image = tiny_skia::Pixmap::decode_png(&bytes).unwrap();
+    let pixels = image.pixels().iter().map(|p| [p.red(), p.green(), p.blue(), p.alpha()]).collect();
+    (image.width(), pixels)
+}
+
+#[test]
+fn a_png_has_letters_lines_and_colours() {
+    let panels = [lines(vec![(0.0, 1.0), (2.0, 0.25)]), contour(4, 3, bowl(3, 4)), boxes(vec![1.0, 9.0])];
+    let (width, found) = pixels(&panels);
+    assert!(found.iter().all(|p| p[3] == 255));
+    let count = |[r, g, b]: [u8; 3]| found.iter().filter(|p| p[..3] == [r, g, b]).count();
+    for colour in [Colour::Blue, Colour::Red, Colour::Green] {
+        assert!(count(colour.rgb()) > 100, "{colour:?}");
+    }
+    // The title is near the top and in the middle, nothing is at the edges.
+    let ink = |rows: std::ops::Range<u32>, columns: std::ops::Range<u32>| {
+        let place = |y: u32, x: u32| found[(y * width + x) as usize];
+        rows.flat_map(|y| columns.clone().map(move |x| place(y, x))).filter(|p| p[0] < 128).count()
+    };
+    assert!(ink(20..60, width / 2 - 60..width / 2 + 60) > 100);
+    assert_eq!(ink(0..16, 0..width), 0);
+}

@@ -93,6 +93,74 @@ fn shards_are_the_whole_cells_are_kept_and_damage_is_mended() {
 }
 
 #[test]
+fn a_killed_run_goes_on_where_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    // A method that takes its time, so that the kill comes between two cells.
+    let slow = "[[method]]\nname = \"slow\"\nkind = \"program\"\ncommand = [\"sh\", \"-c\", \"sleep 0.3; exit 1\"]\n";
+    let plan = plan(folder.path(), slow);
+    let (whole, killed) = (at("whole"), at("killed"));
+    passes(&["run", &plan, "-o", &whole]);
+    let cells = folder.path().join("killed/cells");
+    let count = || std::fs::read_dir(&cells).map_or(0, |entries| entries.count());
+    for _ in 0..3 {
+        let before = count();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_skds"))
+            .args(["experiment", "run", &plan, "-o", &killed])
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        while count() == before && child.try_wait().unwrap().is_none() {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    assert!(count() < 24, "the kills came too late to show anything");
+    assert_eq!(skds(&["plot", &plan, "-o", &killed]).status.code(), Some(2));
+    passes(&["run", &plan, "-o", &killed]);
+    let results = |folder: &str| std::fs::read_to_string(format!("{folder}/results.csv")).unwrap();
+    assert_eq!(results(&killed), results(&whole));
+}
+
+#[test]
+fn pictures_of_results_and_figure_1() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let published = "[[published]]\nmethod = \"others\"\nw2 = { A = 2.5 }\n";
+    let plan = plan(folder.path(), published);
+    let out = at("out");
+    let output = skds(&["plot", &plan, "-o", &out, "--partial"]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("has no finished cell"));
+    passes(&["run", &plan, "-o", &out, "--shard", "1/2"]);
+    assert_eq!(skds(&["plot", &plan, "-o", &out]).status.code(), Some(2));
+    let (_, warned) = passes(&["plot", &plan, "-o", &out, "--partial"]);
+    assert!(warned.contains("9 of 18 cells are missing"), "{warned}");
+    passes(&["run", &plan, "-o", &out]);
+    let (said, _) = passes(&["plot", &plan, "-o", &out]);
+    assert!(said.starts_with("36 predictions drawn to"), "{said}");
+    let svg = std::fs::read_to_string(format!("{out}/results.svg")).unwrap();
+    for piece in ["A, MSE", "B, W2", "rest (as it is)", "others", "median as published"] {
+        assert!(svg.contains(&format!("\n{piece}\n")), "{piece}");
+    }
+    let png = std::fs::read(format!("{out}/results.png")).unwrap();
+    assert_eq!(png[..8], *b"\x89PNG\r\n\x1a\n");
+    let (table, _) = passes(&["table", &plan, "-o", &out]);
+    assert!(table.contains("W2 as published") && table.contains("seconds to fit"), "{table}");
+    assert_eq!(skds(&["plot", &plan, "-o", &out, "--picture", "boxes.pdf"]).status.code(), Some(2));
+
+    let (picture, again) = (at("figure1.png"), at("again.png"));
+    let (json, _) = passes(&["figure1", "-o", &picture, "--json"]);
+    let numbers: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert!((numbers["best"][0].as_f64().unwrap() - 1.0).abs() < 0.1, "{json}");
+    assert!((numbers["best"][1].as_f64().unwrap() - 2.0).abs() < 0.1, "{json}");
+    passes(&["figure1", "-o", &again]);
+    assert_eq!(std::fs::read(&picture).unwrap(), std::fs::read(&again).unwrap());
+    let output = skds(&["figure1", "-o", &at("figure1.jpg")]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("ends in .svg or .png"));
+}
+
+#[test]
 fn a_program_is_a_method_and_a_failing_one_is_counted() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
@@ -151,6 +219,11 @@ fn wrong_plans_get_one_sentence() {
             "kind = \"diagonal\"",
             "kind = \"diagonal\"\nsystems = [\"C\"]",
             "for the system 'C', which it does not have",
+        ),
+        (
+            "[[method]]",
+            "[[published]]\nmethod = \"x\"\nw2 = { Z = 1 }\n\n[[method]]",
+            "'x' for the system 'Z', which it does not have",
         ),
         ("train_envs = 3", "train_envs = 9", "9 training and 2 test environments for 5 variables"),
     ] {

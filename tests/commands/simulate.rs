@@ -295,7 +295,7 @@ fn wrong_settings_get_one_sentence_and_no_folder() {
     let out = folder.path().join("out").to_str().unwrap().to_owned();
     let file = folder.path().join("file").to_str().unwrap().to_owned();
     std::fs::write(&file, "{}").unwrap();
-    let cases: [(&[&str], &str); 10] = [
+    let cases: [(&[&str], &str); 14] = [
         (&["ode"], "unknown system 'ode', expected one of sde, scm, sergio"),
         (&["sde", "--dim", "15"], "10 training and 10 test environments for 15 variables"),
         (&["sde", "--edges", "0"], "found 0 edges"),
@@ -305,6 +305,10 @@ fn wrong_settings_get_one_sentence_and_no_folder() {
         (&["sde", "--weights", "3..1"], "a range is '3..1', expected LOW..HIGH"),
         (&["sergio", "--cell-types", "0"], "found 0 cell types"),
         (&["sergio", "--dt", "2"], "decay times dt is 1, expected less than 1"),
+        (&["sde", "--graph", "sbm", "--blocks", "21"], "found 21 blocks"),
+        (&["sde", "--margin", "0"], "margin is 0, expected a finite number above 0"),
+        (&["sde", "--euler-thin", "0"], "found 0 steps from one sample to the next"),
+        (&["sergio", "--steps-per-cell", "0"], "found 0 steps per cell"),
         (&["--manifest", &file], "is no manifest of a simulation"),
     ];
     for (args, piece) in cases {
