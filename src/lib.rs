@@ -6,7 +6,7 @@
 //! Bleile, Lumpp and Drton, *Efficient Learning of Stationary Diffusions with Stein-type Discrepancies*.
 //!
 //! From top to bottom the modules are the way of the data: [`data`] → [`kernel`], [`objective`], [`model`] →
-//! [`engine`] → [`fit`] → [`sample`], [`evaluate`], [`metric`], [`graph`] → [`plot`], [`cli`]; [`simulate`] makes data.
+//! [`engine`] → [`fit`] → [`sample`], [`evaluate`], [`metric`], [`graph`] → [`plot`], [`cli`]; [`simulate`] makes data, [`bench`] measures.
 //!
 //! ```
 //! use skds::data::Dataset;
@@ -42,6 +42,7 @@
 //! # Ok::<(), skds::Error>(())
 //! ```
 
+pub mod bench;
 pub mod cli;
 pub mod data;
 mod dense;

@@ -1,5 +1,6 @@
 //! The command line: one file per command.
 
+mod bench;
 mod convexity;
 mod device;
 mod devices;
@@ -33,6 +34,7 @@ use std::process::ExitCode;
   skds convexity train.npz
   skds simulate sde -o systems/sde-er-0
   skds experiment run experiments/quick.toml -o results/quick
+  skds bench --quick
   skds devices
   skds validate --quick --device gpu
 
@@ -52,6 +54,7 @@ enum Command {
     Convexity(convexity::Args),
     Simulate(Box<simulate::Args>),
     Experiment(experiment::Args),
+    Bench(bench::Args),
     Devices(devices::Args),
     Validate(validate::Args),
 }
@@ -64,6 +67,7 @@ impl Command {
             Command::Validate(args) => args.device.may_be_gpu(),
             Command::Sample(args) => args.device.may_be_gpu(),
             Command::Evaluate(args) => args.device.may_be_gpu(),
+            Command::Bench(args) => args.may_be_gpu(),
             Command::Devices(_) => true,
             Command::Graph(_) | Command::Convexity(_) | Command::Simulate(_) | Command::Experiment(_) => {
                 false
@@ -89,6 +93,7 @@ pub fn main() -> ExitCode {
         Command::Convexity(args) => convexity::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Experiment(args) => experiment::run(&args),
+        Command::Bench(args) => bench::run(&args),
         Command::Devices(args) => devices::run(&args),
         Command::Validate(args) => validate::run(&args),
     };

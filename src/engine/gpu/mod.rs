@@ -118,6 +118,25 @@ impl GpuEngine {
         }
     }
 
+    /// Bytes per second, read and written, of copies between buffers of so many bytes: the fastest of a few.
+    pub fn copy_rate(&self, bytes: u64) -> Result<f64> {
+        const COPIES: u64 = 8;
+        let context = self.context()?;
+        let [from, to] = [context.storage("copied", bytes)?, context.storage("copy", bytes)?];
+        let mut fastest: f64 = 0.0;
+        for _ in 0..5 {
+            let commands = context.record(|encoder| {
+                (0..COPIES).for_each(|_| encoder.copy_buffer_to_buffer(&from, 0, &to, 0, bytes));
+                0
+            })?;
+            let start = std::time::Instant::now();
+            context.submit(commands)?;
+            context.wait()?;
+            fastest = fastest.max((2 * COPIES * bytes) as f64 / start.elapsed().as_secs_f64());
+        }
+        Ok(fastest)
+    }
+
     /// Prepares to evaluate `spec` on `data`.
     pub fn load_gpu(&self, data: &Dataset, spec: &LossSpec) -> Result<GpuLoss> {
         Ok(GpuLoss {

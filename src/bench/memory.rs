@@ -1,0 +1,167 @@
+//! The most memory that a computation takes, in a process of its own.
+
+use super::{Case, Place, problem, training};
+use crate::engine::cpu::CpuEngine;
+use crate::engine::{Engine, Loss};
+use crate::objective::Estimator;
+use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::process::Command;
+use std::time::Instant;
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Work {
+    /// Training steps on batches of 512 rows of so many variables, linear model.
+    Training {
+        /// Variables.
+        d: usize,
+    },
+    /// One evaluation of SKDS over all pairs, with its gradient.
+    AllPairs {
+        /// Samples.
+        n: usize,
+        /// Variables.
+        d: usize,
+    },
+}
+
+/// What the report has.
+pub const WORKS: [Work; 2] = [Work::Training { d: 2000 }, Work::AllPairs { n: 50_000, d: 20 }];
+/// What a quick report has.
+pub const QUICK: [Work; 2] = [Work::Training { d: 2000 }, Work::AllPairs { n: 4000, d: 20 }];
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Memory {
+    /// What took it.
+    pub what: String,
+    /// The most memory that was resident.
+    pub peak_bytes: u64,
+    /// What was resident before anything was made: the program itself.
+    pub program_bytes: u64,
+    /// What has to be there: parameters and Adam's moments, or samples with their drift and its derivative.
+    pub state_bytes: u64,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+impl std::fmt::Display for Work {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Work::Training { d } => write!(f, "training:{d}"),
+            Work::AllPairs { n, d } => write!(f, "all-pairs:{n}:{d}"),
+        }
+    }
+}
+
+impl std::str::FromStr for Work {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let parts: Vec<&str> = text.split(':').collect();
+        let size = |text: &str| text.parse::<usize>().ok().filter(|size| *size > 1);
+        let found = match parts[..] {
+            ["training", d] => size(d).map(|d| Work::Training { d }),
+            ["all-pairs", n, d] => size(n).zip(size(d)).map(|(n, d)| Work::AllPairs { n, d }),
+            _ => None,
+        };
+        found.ok_or_else(|| {
+            Error::invalid(format!(
+                "found '{text}', expected training:D or all-pairs:N:D, like training:2000"
+            ))
+        })
+    }
+}
+
+/// Measures in a new process of this program, which must answer `bench --memory-of WORK` by [`measure`].
+pub fn in_new_process(work: Work) -> Result<Memory> {
+    let run = || -> std::io::Result<std::process::Output> {
+        Command::new(std::env::current_exe()?).args(["bench", "--memory-of", &work.to_string()]).output()
+    };
+    let output = run().map_err(|error| Error::invalid(format!("cannot measure memory: {error}")))?;
+    match serde_json::from_slice(&output.stdout) {
+        Ok(memory) if output.status.success() => Ok(memory),
+        _ => Err(Error::invalid(format!(
+            "cannot measure memory: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        ))),
+    }
+}
+
+/// Measures in this process, which should have done nothing else.
+pub fn measure(work: Work) -> Result<Memory> {
+    let unknown = || Error::invalid("the system does not tell how much memory is resident");
+    let before = resident("VmRSS:").ok_or_else(unknown)?;
+    let start = Instant::now();
+    let (what, state_bytes) = match work {
+        Work::Training { d } => {
+            let mut training = training::training(&Place::Cpu, d, 0)?;
+            for _ in 0..5 {
+                training.step()?;
+            }
+            training.standing()?;
+            (format!("training, d = {d}, batch 512"), 3 * 4 * (d * d + 2 * d))
+        }
+        Work::AllPairs { n, d } => {
+            let (data, parameters) = problem(n, d);
+            let mut loss: Box<dyn Loss<f32>> =
+                CpuEngine.load(&data, &Case::skds(Estimator::U, n, d).spec()?)?;
+            loss.evaluate(&parameters, Some(&mut parameters.zeros_like()))?;
+            (format!("all pairs, n = {n}, d = {d}"), 3 * 4 * n * d)
+        }
+    };
+    let seconds = start.elapsed().as_secs_f64();
+    let peak_bytes = resident("VmHWM:").ok_or_else(unknown)?;
+    Ok(Memory { what, peak_bytes, program_bytes: before, state_bytes: state_bytes as u64, seconds })
+}
+
+/// A line of what Linux tells about this process, in bytes.
+fn resident(name: &str) -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    Some(1024 * line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?)
+}
+
+/// As text.
+pub fn text(found: &[Memory]) -> String {
+    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    let mut lines = vec![format!(
+        "{:<32}{:>12}{:>12}{:>14}{:>10}",
+        "memory in MiB", "peak", "program", "state", "peak/state"
+    )];
+    for Memory { what, peak_bytes, program_bytes, state_bytes, seconds } in found {
+        lines.push(format!(
+            "{what:<32}{:>12.1}{:>12.1}{:>14.1}{:>10.1}   in {seconds:.2} s",
+            mib(*peak_bytes),
+            mib(*program_bytes),
+            mib(*state_bytes),
+            *peak_bytes as f64 / *state_bytes as f64
+        ));
+    }
+    lines
+        .push("state: parameters and Adam's moments; for all pairs samples, drift and its derivative".into());
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn works_read_as_they_are_written() {
+        for work in WORKS {
+            assert_eq!(work.to_string().parse::<Work>().unwrap(), work);
+        }
+        assert!(
+            ["", "training", "training:0", "all-pairs:5"].iter().all(|text| text.parse::<Work>().is_err())
+        );
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn peaks_are_at_least_what_has_to_be_there() {
+        let found = measure(Work::Training { d: 300 }).unwrap();
+        assert!(found.peak_bytes > found.state_bytes && found.peak_bytes >= found.program_bytes, "{found:?}");
+    }
+}

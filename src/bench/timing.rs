@@ -1,0 +1,208 @@
+//! Times in turns: contenders run one after the other, again and again, so that noise hits all of them alike.
+
+use crate::Result;
+use crate::evaluate::median;
+use serde::Serialize;
+use std::time::Instant;
+
+/// Above this share of the median between the quartiles, a measurement is called noisy.
+const NOISY: f64 = 0.2;
+
+/// Something to be timed.
+pub struct Contender<'a> {
+    name: String,
+    /// Does it `count` times and gives the seconds of each.
+    run: Box<dyn FnMut(usize) -> Result<Vec<f64>> + 'a>,
+}
+
+impl<'a> Contender<'a> {
+    /// A function that is timed from outside.
+    pub fn new<T>(name: impl Into<String>, mut once: impl FnMut() -> Result<T> + 'a) -> Self {
+        Contender::timed(name, move |count| {
+            let mut times = Vec::with_capacity(count);
+            for _ in 0..count {
+                let start = Instant::now();
+                once()?;
+                times.push(start.elapsed().as_secs_f64());
+            }
+            Ok(times)
+        })
+    }
+
+    /// Something that times itself: given a number of repetitions, it returns the seconds of each.
+    pub fn timed(name: impl Into<String>, run: impl FnMut(usize) -> Result<Vec<f64>> + 'a) -> Self {
+        Contender { name: name.into(), run: Box::new(run) }
+    }
+}
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Effort {
+    /// Times that each contender has its turn.
+    pub turns: usize,
+    /// The most repetitions of a turn.
+    pub repetitions: usize,
+    /// A turn ends early once it has lasted so long.
+    pub seconds: f64,
+}
+
+impl Effort {
+    /// The paper's fifty repetitions.
+    pub const PAPER: Effort = Effort { turns: 10, repetitions: 5, seconds: 0.5 };
+    /// For large sweeps.
+    pub const SWEEP: Effort = Effort { turns: 5, repetitions: 5, seconds: 0.15 };
+    /// For impatient people.
+    pub const QUICK: Effort = Effort { turns: 5, repetitions: 3, seconds: 0.05 };
+}
+
+/// The seconds of every repetition, by turn.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Timing {
+    /// The contender.
+    pub name: String,
+    turns: Vec<Vec<f64>>,
+}
+
+/// Lets contenders run in turns, after one turn that does not count.
+pub fn race(contenders: &mut [Contender<'_>], effort: Effort) -> Result<Vec<Timing>> {
+    // What fits into a turn, by the second of two runs: the first pays for caches, pages and compilers.
+    let mut counts = Vec::new();
+    for contender in contenders.iter_mut() {
+        (contender.run)(1)?;
+        let once = (contender.run)(1)?[0].max(1e-9);
+        counts.push(((effort.seconds / once) as usize).clamp(1, effort.repetitions));
+    }
+    let mut timings: Vec<Timing> =
+        contenders.iter().map(|c| Timing { name: c.name.clone(), turns: Vec::new() }).collect();
+    for _ in 0..effort.turns {
+        for ((contender, timing), &count) in contenders.iter_mut().zip(&mut timings).zip(&counts) {
+            // The first of a turn finds another contender's data in the caches.
+            if count > 1 {
+                (contender.run)(1)?;
+            }
+            timing.turns.push((contender.run)(count)?);
+        }
+    }
+    Ok(timings)
+}
+
+/// How far a measurement can be trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Noise {
+    /// Half of all repetitions lie close together.
+    Quiet,
+    /// They do not.
+    Noisy,
+}
+
+impl Timing {
+    fn all(&self) -> Vec<f64> {
+        self.turns.concat()
+    }
+
+    /// Repetitions.
+    pub fn count(&self) -> usize {
+        self.turns.iter().map(Vec::len).sum()
+    }
+
+    /// The middle one, in seconds.
+    pub fn median(&self) -> f64 {
+        median(&self.all())
+    }
+
+    /// The fastest.
+    pub fn min(&self) -> f64 {
+        self.all().into_iter().fold(f64::INFINITY, f64::min)
+    }
+
+    /// The mean.
+    pub fn mean(&self) -> f64 {
+        let all = self.all();
+        all.iter().sum::<f64>() / all.len() as f64
+    }
+
+    /// The standard deviation; 0 of a single one.
+    pub fn deviation(&self) -> f64 {
+        let (all, mean) = (self.all(), self.mean());
+        let squares: f64 = all.iter().map(|t| (t - mean) * (t - mean)).sum();
+        (squares / (all.len().max(2) - 1) as f64).sqrt()
+    }
+
+    /// The distance of the quartiles over the median.
+    pub fn spread(&self) -> f64 {
+        let mut all = self.all();
+        all.sort_by(f64::total_cmp);
+        let at = |share: f64| all[(share * (all.len() - 1) as f64).round() as usize];
+        (at(0.75) - at(0.25)) / self.median()
+    }
+
+    /// Whether the machine was quiet.
+    pub fn noise(&self) -> Noise {
+        if self.spread() > NOISY { Noise::Noisy } else { Noise::Quiet }
+    }
+
+    /// How many times as long this took as `other`: by turns, which share the machine's mood.
+    pub fn over(&self, other: &Timing) -> Ratio {
+        let mut ratios: Vec<f64> =
+            self.turns.iter().zip(&other.turns).map(|(a, b)| median(a) / median(b)).collect();
+        ratios.sort_by(f64::total_cmp);
+        let last = ratios.len() - 1;
+        Ratio { median: median(&ratios), low: ratios[last / 4], high: ratios[last - last / 4] }
+    }
+}
+
+/// A quotient of times with its quartiles over turns.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Ratio {
+    /// The middle one.
+    pub median: f64,
+    /// A quarter of turns is below.
+    pub low: f64,
+    /// A quarter of turns is above.
+    pub high: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn timing(turns: &[&[f64]]) -> Timing {
+        Timing { name: "t".into(), turns: turns.iter().map(|turn| turn.to_vec()).collect() }
+    }
+
+    #[test]
+    fn statistics_are_those_of_all_repetitions() {
+        let timing = timing(&[&[1.0, 2.0], &[3.0], &[4.0, 10.0]]);
+        assert_eq!((timing.count(), timing.median(), timing.min(), timing.mean()), (5, 3.0, 1.0, 4.0));
+        assert!((timing.deviation() - 12.5f64.sqrt()).abs() < 1e-12);
+        assert_eq!((timing.spread(), timing.noise()), (2.0 / 3.0, Noise::Noisy));
+        assert_eq!(self::timing(&[&[1.0, 1.1, 1.0]]).noise(), Noise::Quiet);
+    }
+
+    #[test]
+    fn a_slow_turn_does_not_move_a_ratio() {
+        // The machine stood still in the second turn, for both.
+        let (a, b) = (timing(&[&[2.0], &[20.0], &[2.0]]), timing(&[&[1.0], &[10.0], &[1.0]]));
+        assert_eq!(a.over(&b), Ratio { median: 2.0, low: 2.0, high: 2.0 });
+    }
+
+    #[test]
+    fn contenders_take_turns_and_errors_end_the_race() {
+        let order = std::cell::RefCell::new(Vec::new());
+        let contender = |name: &'static str| {
+            let order = &order;
+            Contender::timed(name, move |count| {
+                order.borrow_mut().push(name);
+                Ok(vec![0.01; count])
+            })
+        };
+        let effort = Effort { turns: 2, repetitions: 9, seconds: 0.03 };
+        let found = race(&mut [contender("a"), contender("b")], effort).unwrap();
+        // Three fit into 0.03 s; two runs before, one to warm up in each turn.
+        assert_eq!((found[0].count(), found[1].count()), (6, 6));
+        assert_eq!(*order.borrow(), ["a", "a", "b", "b", "a", "a", "b", "b", "a", "a", "b", "b"]);
+        let failing = Contender::new("f", || Err::<(), _>(crate::Error::invalid("no")));
+        assert!(race(&mut [failing], effort).is_err());
+    }
+}
