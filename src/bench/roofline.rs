@@ -44,7 +44,7 @@ pub struct Roofline {
 
 fn cases(place: &Place, quick: bool) -> Vec<Case> {
     let small = quick || place.is_software();
-    let linear: &[usize] = if small { &[20, 200] } else { &[20, 100, 200, 500, 1000, 2000] };
+    let linear: &[usize] = if small { &[20, 200] } else { &[20, 50, 100, 200, 500, 1000, 2000] };
     let all: &[(usize, usize)] = match (place.is_software(), quick) {
         (true, _) => &[(512, 20)],
         (_, true) => &[(1000, 20)],

@@ -14,13 +14,15 @@ use faer::prelude::ReborrowMut;
 use faer::{Accum, MatMut, MatRef, Par};
 
 /// Products below this many flops are left whole.
-const SPLIT_FLOPS: usize = 1 << 22;
+const SPLIT_FLOPS: usize = 1 << 21;
 /// The width of a block.
 const BLOCK_COLS: usize = 192;
-/// The largest and smallest height of a block.
-const BLOCK_ROWS: [usize; 2] = [512, 128];
-/// Fewer blocks than this leave threads idle.
-const BLOCKS: usize = 8;
+/// The largest height of a block.
+const BLOCK_ROWS: usize = 512;
+/// So many blocks keep threads busy to the end, and this is the least height they are cut to for it.
+const BLOCKS: (usize, usize) = (8, 128);
+/// Fewer blocks than this leave threads idle: for these, blocks may be lower.
+const FEWEST_BLOCKS: (usize, usize) = (4, 32);
 /// Columns that a task transposes: of f32, a whole cache line of every row it touches.
 const BAND: usize = 2 * LANES;
 /// Blocks are cut at multiples of this.
@@ -60,9 +62,11 @@ pub(super) fn product_then<T: Scalar>(
         return one(dst, 0, 0);
     }
     let columns = col_cuts(n);
-    let mut row_parts = m.div_ceil(BLOCK_ROWS[0]);
-    while row_parts * columns.len() < BLOCKS && m / row_parts > BLOCK_ROWS[1] {
-        row_parts *= 2;
+    let mut row_parts = m.div_ceil(BLOCK_ROWS);
+    for (blocks, least) in [BLOCKS, FEWEST_BLOCKS] {
+        while row_parts * columns.len() < blocks && m / row_parts > least {
+            row_parts *= 2;
+        }
     }
     let mut blocks = Vec::with_capacity(row_parts * columns.len());
     let mut below = dst;
