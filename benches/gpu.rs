@@ -3,36 +3,13 @@
 //! speed. Throughput is in floating-point operations, as in `benches/loss.rs`, so that rates can be compared.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
-use skds::Matrix;
-use skds::data::Dataset;
+use skds::bench::problem;
 use skds::engine::gpu::GpuEngine;
 use skds::engine::gpu::adapters::{self, GpuKind};
 use skds::engine::{Adam, Loss, LossSpec, Training, TrainingSpec};
 use skds::kernel::KernelKind;
-use skds::model::{Drift, Noise, Parameters};
 use skds::objective::{Estimator, Objective};
 use std::time::Duration;
-
-fn problem(n: usize, d: usize) -> (Dataset, Parameters<f32>) {
-    let mut rng = ChaCha8Rng::seed_from_u64(1);
-    let mut matrix = |rows: usize, cols: usize, scale: f64| {
-        Matrix::from_fn(rows, cols, |_, _| {
-            let value: f64 = rand_distr::Distribution::sample(&rand_distr::StandardNormal, &mut rng);
-            scale * value
-        })
-    };
-    let data = Dataset::from_environments(vec![matrix(n, d, 1.0)]).expect("a valid dataset");
-    let parameters = Parameters {
-        drift: Drift::Linear { weights: matrix(d, d, 1.0 / (d as f64).sqrt()) },
-        biases: matrix(1, d, 1.0).as_slice().to_vec(),
-        noise: Noise::Diagonal { log_noise: matrix(1, d, 0.3).as_slice().to_vec() },
-        shift: None,
-        log_scale: None,
-    };
-    (data, parameters.cast())
-}
 
 fn losses(c: &mut Criterion) {
     let gpus = adapters::list();

@@ -6,35 +6,12 @@
 //! `matmul`, whose elements are operations too. What the pairs themselves cost is what is missing to that rate.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
 use skds::Matrix;
-use skds::data::Dataset;
+use skds::bench::problem;
 use skds::engine::{Engine, LossSpec, cpu::CpuEngine};
 use skds::kernel::KernelKind;
-use skds::model::{Drift, Noise, Parameters};
 use skds::objective::{Estimator, Objective};
 use std::time::Duration;
-
-fn normal(rng: &mut ChaCha8Rng) -> f64 {
-    rand_distr::Distribution::sample(&rand_distr::StandardNormal, rng)
-}
-
-fn problem(n: usize, d: usize) -> (Dataset, Parameters<f32>) {
-    let mut rng = ChaCha8Rng::seed_from_u64(1);
-    let mut matrix =
-        |rows: usize, cols: usize, scale: f64| Matrix::from_fn(rows, cols, |_, _| scale * normal(&mut rng));
-    let data = Dataset::from_environments(vec![matrix(n, d, 1.0)]).expect("a valid dataset");
-    let weights = matrix(d, d, 1.0 / (d as f64).sqrt());
-    let parameters = Parameters {
-        drift: Drift::Linear { weights },
-        biases: matrix(1, d, 1.0).as_slice().to_vec(),
-        noise: Noise::Diagonal { log_noise: matrix(1, d, 0.3).as_slice().to_vec() },
-        shift: None,
-        log_scale: None,
-    };
-    (data, parameters.cast())
-}
 
 /// faer's product on all threads: what the machine can do.
 fn matmul(c: &mut Criterion) {

@@ -127,12 +127,12 @@ fn resident(name: &str) -> Option<u64> {
 pub fn text(found: &[Memory]) -> String {
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     let mut lines = vec![format!(
-        "{:<32}{:>12}{:>12}{:>14}{:>10}",
+        "{:<32}{:>10}{:>10}{:>10}{:>12}",
         "memory in MiB", "peak", "program", "state", "peak/state"
     )];
     for Memory { what, peak_bytes, program_bytes, state_bytes, seconds } in found {
         lines.push(format!(
-            "{what:<32}{:>12.1}{:>12.1}{:>14.1}{:>10.1}   in {seconds:.2} s",
+            "{what:<32}{:>10.1}{:>10.1}{:>10.1}{:>12.1}   in {seconds:.2} s",
             mib(*peak_bytes),
             mib(*program_bytes),
             mib(*state_bytes),

@@ -251,14 +251,16 @@ pub fn text(description: &str, rows: &[Row]) -> String {
     let mut lines = vec![
         format!("value and gradient in ms, f32, linear model, CPU; peers: {description}"),
         format!(
-            "{:<34}{:>12}{:>12}{:>12}{:>18}{:>12}",
+            "{:<34}{:>12}{:>12}{:>12}{:>22}{:>10}",
             "", "peer", "skds", "peer's", "times as fast", "agree to"
         ),
     ];
-    for Row { peer, ours, theirs, ratio, error, .. } in rows {
+    for Row { peer, ours, theirs, ratio: Ratio { median, low, high }, error, .. } in rows {
+        let decimals = if *median < 10.0 { 2 } else { 0 };
+        let ratio = format!("{median:.decimals$} ({low:.decimals$} … {high:.decimals$})");
         lines.push(format!(
-            "{:<34}{peer:>12}{:>12.4}{:>12.4}{:>8.1} ({:.1} … {:.1}){error:>11.0e}",
-            ours.what, ours.median_ms, theirs.median_ms, ratio.median, ratio.low, ratio.high
+            "{:<34}{peer:>12}{:>12.4}{:>12.4}{ratio:>22}{error:>10.0e}",
+            ours.what, ours.median_ms, theirs.median_ms
         ));
     }
     lines.join("\n")
