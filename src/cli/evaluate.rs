@@ -4,10 +4,9 @@ use super::device::DeviceArgs;
 use super::{print_report, progress::Watch};
 use crate::Result;
 use crate::data::Dataset;
-use crate::evaluate::{Prediction, Scores, check_test_data, median, predict};
+use crate::evaluate::{Evaluation, check_test_data, predict};
 use crate::model::Model;
 use crate::sample::{Method, SampleSettings};
-use serde::Serialize;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -50,16 +49,6 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// What is printed.
-#[derive(Serialize)]
-struct Report {
-    environments: usize,
-    unstable: usize,
-    median: Scores,
-    mean: Scores,
-    predictions: Vec<Prediction>,
-}
-
 pub(super) fn run(args: &Args) -> Result<()> {
     let model = Model::read(&args.model)?;
     let test = Dataset::read(&args.test, args.targets.as_deref())?;
@@ -73,40 +62,6 @@ pub(super) fn run(args: &Args) -> Result<()> {
         done.store((share * PARTS as f64) as u64, Ordering::Relaxed);
     })?;
     drop(watch);
-    let report = Report::new(predictions);
+    let report = Evaluation::new(predictions);
     print_report(args.json, &report, || report.to_text())
-}
-
-impl Report {
-    fn new(predictions: Vec<Prediction>) -> Self {
-        let scores: Vec<Scores> = predictions.iter().filter_map(|p| p.scores).collect();
-        let of = |part: fn(&Scores) -> f64| scores.iter().map(part).collect::<Vec<_>>();
-        let (mse, w2, sinkhorn) = (of(|s| s.mse), of(|s| s.w2), of(|s| s.sinkhorn));
-        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-        Report {
-            environments: predictions.len(),
-            unstable: predictions.len() - scores.len(),
-            median: Scores { mse: median(&mse), w2: median(&w2), sinkhorn: median(&sinkhorn) },
-            mean: Scores { mse: mean(&mse), w2: mean(&w2), sinkhorn: mean(&sinkhorn) },
-            predictions,
-        }
-    }
-
-    fn to_text(&self) -> String {
-        let row =
-            |name: &str, s: &Scores| format!("{name:<28}{:>12.4}{:>12.4}{:>12.4}", s.mse, s.w2, s.sinkhorn);
-        let mut lines =
-            vec![format!("{:<28}{:>12}{:>12}{:>12}", "environment, target", "mse", "w2", "sinkhorn")];
-        for p in &self.predictions {
-            let name = format!("{:<4} {}", p.environment, p.targets.join(", "));
-            lines.push(match (&p.scores, &p.unstable) {
-                (Some(scores), _) => row(&name, scores),
-                (None, reason) => format!("{name:<28}  unstable: {}", reason.as_deref().unwrap_or("")),
-            });
-        }
-        lines.push(row("median", &self.median));
-        lines.push(row("mean", &self.mean));
-        lines.push(format!("\n{} of {} predictions are unstable", self.unstable, self.environments));
-        lines.join("\n")
-    }
 }

@@ -5,18 +5,17 @@ use super::{print_json, print_report};
 use crate::data::{Dataset, Standardization};
 use crate::engine::{Device, State};
 use crate::fit::{
-    Checkpoint, EnvironmentsPerStep, EstimatorChoice, ModelKind, Outcome, PenaltyChoice, Problem, Record,
-    Rhythm, Settings, SolverChoice, Stability, TargetChoice, Watcher,
+    Checkpoint, EnvironmentsPerStep, EstimatorChoice, ModelKind, PenaltyChoice, Problem, Record, Rhythm,
+    Settings, SolverChoice, Stability, TargetChoice, Watcher,
 };
 use crate::kernel::{Bandwidth, KernelKind};
 use crate::model::Activation;
 use crate::model::basis::FeatureChoice;
 use crate::objective::Objective;
-use crate::plot::{self, Colour, Line, Panel};
-use crate::{Error, Result, output};
+use crate::{Error, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -24,9 +23,6 @@ use std::time::{Duration, Instant};
 
 /// Standard deviations that differ by more than this deserve a word.
 const LARGEST_RATIO: f64 = 10.0;
-
-/// A larger share of a law outside of the data deserves a word.
-const MUCH_OUTSIDE: f64 = 0.02;
 
 /// Fit a stationary diffusion to samples: the exact minimum where there is one, otherwise by steps of Adam.
 #[derive(clap::Args)]
@@ -201,7 +197,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let gpu = args.device.gpu_or_cpu()?;
     let path = Checkpoint::path_for(&args.output);
     let from = match args.resume {
-        true => Some(args.checkpoint(&path, &problem)?),
+        true => Some(Checkpoint::of(&path, &problem)?),
         false => None,
     };
     let rhythm =
@@ -222,7 +218,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let taken = outcome.state.steps - from.as_ref().map_or(0, |from| from.state.steps);
     let mut stability = None;
     if outcome.complete {
-        stability = Some(args.write_results(&problem, &outcome)?);
+        stability = Some(problem.write(&outcome, &args.output)?);
         // The model holds what the checkpoint held; a missing one is no harm.
         let _ = std::fs::remove_file(&path);
     }
@@ -294,76 +290,6 @@ impl Args {
         }
         Ok(settings)
     }
-
-    /// The checkpoint to go on from: of this data and these settings.
-    fn checkpoint(&self, path: &Path, problem: &Problem) -> Result<Checkpoint> {
-        let checkpoint = Checkpoint::read(path)?;
-        let expected = problem.data_mark();
-        if checkpoint.data != expected {
-            let found = checkpoint.data;
-            return Err(Error::file(path, format!("is of other data: found {found}, expected {expected}")));
-        }
-        // More steps may be asked for; everything else must be as it was.
-        let same = Settings { steps: problem.settings.steps, ..checkpoint.settings.clone() };
-        if same != problem.settings {
-            let (found, expected) = (as_json(&same), as_json(&problem.settings));
-            let other = expected
-                .as_object()
-                .into_iter()
-                .flatten()
-                .find(|(key, value)| found[key.as_str()] != **value);
-            let (key, value) =
-                other.map_or(("settings", expected.clone()), |(key, value)| (key, value.clone()));
-            return Err(Error::file(
-                path,
-                format!("is of other settings: found {key} = {}, expected {value}", found[key]),
-            ));
-        }
-        if checkpoint.state.steps > problem.settings.steps {
-            let (found, expected) = (checkpoint.state.steps, problem.settings.steps);
-            return Err(Error::file(path, format!("has taken {found} steps, expected at most {expected}")));
-        }
-        Ok(checkpoint)
-    }
-
-    fn write_results(&self, problem: &Problem, outcome: &Outcome) -> Result<Stability> {
-        output::write_atomically(&self.output.with_extension("log.jsonl"), |writer| {
-            for record in &outcome.log {
-                serde_json::to_writer(&mut *writer, record)?;
-                writer.write_all(b"\n")?;
-            }
-            Ok(())
-        })?;
-        let points = |value: fn(&Record) -> f64| {
-            outcome.log.iter().map(|record| (f64::from(record.step), value(record))).collect::<Vec<_>>()
-        };
-        let name = problem.settings.objective.name().to_uppercase();
-        let panel = Panel::Lines {
-            title: String::new(),
-            x_label: "step".into(),
-            y_label: format!("{name} on the step's batch"),
-            scales: (plot::Scale::Linear, plot::Scale::Linear),
-            lines: vec![
-                Line { label: "loss".into(), colour: Colour::Blue, points: points(|record| record.loss) },
-                Line {
-                    label: "penalty".into(),
-                    colour: Colour::Orange,
-                    points: points(|record| record.penalty),
-                },
-            ],
-            points: vec![],
-            verticals: vec![],
-            horizontals: vec![],
-        };
-        plot::write_picture(&self.output.with_extension("loss.svg"), "Loss while fitting", &[panel])?;
-        let (model, stability) = problem.model(&outcome.state)?;
-        model.write(&self.output)?;
-        Ok(stability)
-    }
-}
-
-fn as_json(settings: &Settings) -> serde_json::Value {
-    serde_json::to_value(settings).expect("settings serialise")
 }
 
 /// A hint if the variables of the first environment differ in scale: one bandwidth and one penalty are for all of them.
@@ -470,26 +396,6 @@ impl Watcher for Watch<'_> {
     }
 }
 
-pub(super) fn stability_sentence(stability: &Stability) -> String {
-    let abscissa =
-        stability.spectral_abscissa.map_or(String::new(), |a| format!(", spectral abscissa {a:.4}"));
-    match (stability.stable, stability.factor, stability.loss_before.zip(stability.loss_after)) {
-        (_, Some(factor), Some((before, after))) => format!(
-            "{} as fitted{abscissa}: effects between variables multiplied by {factor:.4}, which changes the loss on all data from {before:.4e} to {after:.4e}; a larger --lambda may fit a stable model by itself",
-            if stability.stable { "barely stable" } else { "UNSTABLE" }
-        ),
-        (false, ..) => format!(
-            "UNSTABLE{abscissa}: the model has no stationary law; try a larger --lambda, or leave out --no-stabilize for a linear model"
-        ),
-        (true, ..) if stability.outside.is_some_and(|share| share > MUCH_OUTSIDE) => format!(
-            "LEADS OUT OF THE DATA: {:.0} % of the law lies outside of the box around it, where it is held; try functions that are \
-             bounded or of odd degree, or a larger --lambda",
-            100.0 * stability.outside.unwrap_or(0.0)
-        ),
-        (true, ..) => format!("stable{abscissa}"),
-    }
-}
-
 impl Report<'_> {
     fn to_text(&self, problem: &Problem, checkpoint: &Path) -> String {
         let settings = &problem.settings;
@@ -508,7 +414,7 @@ impl Report<'_> {
             format!("  loss {:.6e} on the last batch, penalty {:.6e}", self.loss, self.penalty),
         ];
         if let Some(stability) = &self.stability {
-            lines.push(format!("  {}", stability_sentence(stability)));
+            lines.push(format!("  {}", stability.sentence()));
         }
         lines.push(match self.complete {
             true => format!("  written to {}", self.model.display()),

@@ -1,16 +1,12 @@
 //! The part of `skds fit` that the exact solver does.
 
-use super::fit::stability_sentence;
 use super::print_report;
 use super::progress::Watch;
+use crate::Result;
 use crate::engine::Engine;
 use crate::engine::gpu::GpuEngine;
 use crate::fit::{ExactFit, Problem, Stability, Tuning};
-use crate::model::PenaltyKind;
-use crate::plot::{self, Panel};
-use crate::{Matrix, Result, output};
 use serde::Serialize;
-use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -58,18 +54,7 @@ pub(super) fn run(
         fit.model.intervals = Some(Box::new(problem.bootstrap(fit.tuning.as_ref(), count, &done)?));
         drop(watch);
     }
-    if let Some(tuning) = &fit.tuning {
-        write_table(tuning, &path.with_extension("tuning.csv"))?;
-        plot::write_picture(
-            &path.with_extension("tuning.svg"),
-            match tuning.is_average() {
-                true => "Logarithm of the distance to what was held out, above the best setting's",
-                false => "Loss of what was held out, above the best setting's",
-            },
-            &panels(tuning),
-        )?;
-    }
-    fit.model.write(path)?;
+    fit.write(path)?;
     let leading = fit.tuning.as_ref().map(|tuning| &tuning.cells[tuning.leading]);
     let report = Report {
         model: path,
@@ -118,54 +103,10 @@ fn to_text(report: &Report<'_>, problem: &Problem, fit: &ExactFit) -> String {
     if let Some(tuning) = &fit.tuning {
         lines.push(format!("  {}", tuning.explained()));
     }
-    lines.push(format!("  {}", stability_sentence(&report.stability)));
+    lines.push(format!("  {}", report.stability.sentence()));
     if let Some(count) = report.bootstrap {
         lines.push(format!("  95 % intervals from {count} resamples of the rows; see 'skds graph'"));
     }
     lines.push(format!("  written to {}", report.model.display()));
     lines.join("\n")
-}
-
-/// One row per setting.
-fn write_table(tuning: &Tuning, path: &Path) -> Result<()> {
-    output::write_atomically(path, |writer| {
-        writeln!(writer, "bandwidth,penalty,lambda,score,error,weight")?;
-        for cell in &tuning.cells {
-            let bandwidth = cell.bandwidth.map_or(String::new(), |h| h.to_string());
-            writeln!(
-                writer,
-                "{bandwidth},{},{},{},{},{}",
-                cell.penalty, cell.lambda, cell.score, cell.error, cell.weight
-            )?;
-        }
-        Ok(())
-    })
-}
-
-/// A matrix of scores for each kind of penalty: bandwidths down, λ across.
-fn panels(tuning: &Tuning) -> Vec<Panel> {
-    let best = tuning.cells.iter().map(|cell| cell.score).fold(f64::INFINITY, f64::min);
-    let mut kinds: Vec<PenaltyKind> = Vec::new();
-    for cell in &tuning.cells {
-        if !kinds.contains(&cell.penalty) {
-            kinds.push(cell.penalty);
-        }
-    }
-    kinds
-        .into_iter()
-        .map(|kind| {
-            let cells: Vec<_> = tuning.cells.iter().filter(|cell| cell.penalty == kind).collect();
-            let mut bandwidths: Vec<Option<f64>> = cells.iter().map(|cell| cell.bandwidth).collect();
-            bandwidths.dedup();
-            let width = cells.len() / bandwidths.len();
-            Panel::Heatmap {
-                title: format!("{kind} penalty"),
-                x_label: "λ".into(),
-                y_label: "bandwidth".into(),
-                columns: cells[..width].iter().map(|cell| format!("{}", cell.lambda)).collect(),
-                rows: bandwidths.iter().map(|h| h.map_or("none".into(), |h| format!("{h:.2}"))).collect(),
-                values: Matrix::from_fn(bandwidths.len(), width, |i, j| cells[i * width + j].score - best),
-            }
-        })
-        .collect()
 }

@@ -13,6 +13,7 @@ mod loss;
 mod progress;
 mod quiet;
 mod sample;
+mod serve;
 mod simulate;
 mod validate;
 
@@ -35,6 +36,7 @@ use std::process::ExitCode;
   skds simulate sde -o systems/sde-er-0
   skds experiment run experiments/quick.toml -o results/quick
   skds bench --quick
+  skds serve
   skds devices
   skds validate --quick --device gpu
 
@@ -55,6 +57,7 @@ enum Command {
     Simulate(Box<simulate::Args>),
     Experiment(experiment::Args),
     Bench(bench::Args),
+    Serve(serve::Args),
     Devices(devices::Args),
     Validate(validate::Args),
 }
@@ -68,6 +71,7 @@ impl Command {
             Command::Sample(args) => args.device.may_be_gpu(),
             Command::Evaluate(args) => args.device.may_be_gpu(),
             Command::Bench(args) => args.may_be_gpu(),
+            Command::Serve(args) => args.device != crate::engine::Device::Cpu,
             Command::Devices(_) => true,
             Command::Graph(_) | Command::Convexity(_) | Command::Simulate(_) | Command::Experiment(_) => {
                 false
@@ -94,6 +98,7 @@ pub fn main() -> ExitCode {
         Command::Simulate(args) => simulate::run(&args),
         Command::Experiment(args) => experiment::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Serve(args) => serve::run(&args),
         Command::Devices(args) => devices::run(&args),
         Command::Validate(args) => validate::run(&args),
     };

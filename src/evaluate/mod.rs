@@ -4,9 +4,11 @@
 //! the shifts of the drift that reproduce those means; as many samples as the environment has are drawn from the
 //! stationary law under these shifts and compared with the environment's.
 
+mod evaluation;
 mod matching;
 mod root;
 
+pub use evaluation::Evaluation;
 pub(crate) use matching::closed_form;
 pub use matching::{Wanted, match_means};
 

@@ -1,5 +1,6 @@
 //! A training's state on disk: written whole or not at all, so that whatever ends the program leaves one that serves.
 
+use super::Problem;
 use super::settings::Settings;
 use crate::engine::State;
 use crate::model::TensorFile;
@@ -55,6 +56,37 @@ impl Checkpoint {
         TensorFile::write(path, &parts, metadata)
     }
 
+    /// Reads the checkpoint of a problem: of its data and its settings.
+    pub fn of(path: &Path, problem: &Problem) -> Result<Checkpoint> {
+        let checkpoint = Checkpoint::read(path)?;
+        let expected = problem.data_mark();
+        if checkpoint.data != expected {
+            let found = checkpoint.data;
+            return Err(Error::file(path, format!("is of other data: found {found}, expected {expected}")));
+        }
+        // More steps may be asked for; everything else must be as it was.
+        let same = Settings { steps: problem.settings.steps, ..checkpoint.settings.clone() };
+        if same != problem.settings {
+            let (found, expected) = (as_json(&same), as_json(&problem.settings));
+            let other = expected
+                .as_object()
+                .into_iter()
+                .flatten()
+                .find(|(key, value)| found[key.as_str()] != **value);
+            let (key, value) =
+                other.map_or(("settings", expected.clone()), |(key, value)| (key, value.clone()));
+            return Err(Error::file(
+                path,
+                format!("is of other settings: found {key} = {}, expected {value}", found[key]),
+            ));
+        }
+        if checkpoint.state.steps > problem.settings.steps {
+            let (found, expected) = (checkpoint.state.steps, problem.settings.steps);
+            return Err(Error::file(path, format!("has taken {found} steps, expected at most {expected}")));
+        }
+        Ok(checkpoint)
+    }
+
     /// Reads a checkpoint.
     pub fn read(path: &Path) -> Result<Checkpoint> {
         let file = TensorFile::read(path)?;
@@ -78,4 +110,7 @@ impl Checkpoint {
             log: parse(path, "log", text("log")?)?,
         })
     }
+}
+fn as_json(settings: &Settings) -> serde_json::Value {
+    serde_json::to_value(settings).expect("settings serialise")
 }

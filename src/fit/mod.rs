@@ -8,6 +8,7 @@
 mod bootstrap;
 mod checkpoint;
 mod exact;
+mod results;
 mod select;
 mod settings;
 mod stabilize;

@@ -134,6 +134,31 @@ fn survives_simulation(model: &Model) -> Result<bool> {
     }
 }
 
+/// A larger share of a law outside of the data deserves a word.
+const MUCH_OUTSIDE: f64 = 0.02;
+impl Stability {
+    /// What is to be known of it, in a sentence.
+    pub fn sentence(&self) -> String {
+        let abscissa =
+            self.spectral_abscissa.map_or(String::new(), |a| format!(", spectral abscissa {a:.4}"));
+        match (self.stable, self.factor, self.loss_before.zip(self.loss_after)) {
+            (_, Some(factor), Some((before, after))) => format!(
+                "{} as fitted{abscissa}: effects between variables multiplied by {factor:.4}, which changes the loss on all data from {before:.4e} to {after:.4e}; a larger --lambda may fit a stable model by itself",
+                if self.stable { "barely stable" } else { "UNSTABLE" }
+            ),
+            (false, ..) => format!(
+                "UNSTABLE{abscissa}: the model has no stationary law; try a larger --lambda, or leave out --no-stabilize for a linear model"
+            ),
+            (true, ..) if self.outside.is_some_and(|share| share > MUCH_OUTSIDE) => format!(
+                "LEADS OUT OF THE DATA: {:.0} % of the law lies outside of the box around it, where it is held; try functions that are \
+                 bounded or of odd degree, or a larger --lambda",
+                100.0 * self.outside.unwrap_or(0.0)
+            ),
+            (true, ..) => format!("stable{abscissa}"),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -92,6 +92,18 @@ impl GpuEngine {
         self
     }
 
+    /// Another handle of the same open device.
+    pub(crate) fn again(&self) -> GpuEngine {
+        let held = self.context.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
+        GpuEngine {
+            gpu: self.gpu.clone(),
+            limits: self.limits.clone(),
+            bounds: self.bounds,
+            context: Mutex::new(held),
+            edits: self.edits.clone(),
+        }
+    }
+
     /// What plans respect.
     pub fn bounds(&self) -> Bounds {
         self.bounds

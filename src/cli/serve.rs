@@ -1,0 +1,127 @@
+//! `skds serve`: everything else, over HTTP.
+
+use crate::bench::Place;
+use crate::engine::gpu::adapters::{self, GpuKind};
+use crate::engine::{Chosen, Device};
+use crate::serve::{Limits, Options, run as serve};
+use crate::{Error, Result, input};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Serve fits, samples, evaluations, losses and simulations over HTTP, with a page to watch them on.
+#[derive(clap::Args)]
+#[command(
+    after_help = "The page is at the address itself, the API below /v1, its description at /v1/openapi.json, numbers for Prometheus
+at /metrics. Jobs and files survive a crash: queued jobs stay queued, fits go on from their checkpoints.
+
+On any address but this machine's own, a token is required, and TLS in front (a reverse proxy such as nginx or Caddy that
+forwards to the loopback address) is strongly advised: the service itself speaks plain HTTP.
+
+Examples:
+  # For this machine, then open http://127.0.0.1:8765
+  skds serve
+
+  # For a group, behind a proxy with TLS
+  SKDS_TOKEN=$(cat token) skds serve --listen 0.0.0.0:8765 --data /srv/skds --keep-days 30 --max-disk 100
+
+  # The same fit as on the command line, there
+  skds --server http://127.0.0.1:8765 fit train.npz -o model.safetensors"
+)]
+pub(super) struct Args {
+    /// Address and port; port 0 takes a free one
+    #[arg(long, default_value = "127.0.0.1:8765")]
+    listen: SocketAddr,
+    /// The folder for the database, uploads and results
+    #[arg(long, default_value = "skds-service", value_name = "DIR")]
+    data: PathBuf,
+    /// A file with the token that clients must send; SKDS_TOKEN in the environment serves as well
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Where to compute: auto (the CPU and every real GPU), cpu, gpu, or the index or a part of the name of one
+    #[arg(long, default_value = "auto", value_name = "DEVICE")]
+    pub(super) device: Device,
+    /// Remove finished jobs after so many days, and data that no job on record uses
+    #[arg(long, value_name = "DAYS")]
+    keep_days: Option<f64>,
+    /// Remove finished jobs, oldest first, while the folder takes more than so many GiB
+    #[arg(long, value_name = "GIB")]
+    max_disk: Option<f64>,
+    /// The largest upload, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = Limits::default().upload_bytes >> 20)]
+    max_upload: u64,
+    /// The most variables
+    #[arg(long, value_name = "D", default_value_t = Limits::default().variables)]
+    max_variables: usize,
+    /// The most memory that a job may need, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = Limits::default().job_bytes >> 20)]
+    max_memory: u64,
+    /// The longest that a job may take, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = Limits::default().job_seconds)]
+    max_seconds: f64,
+    /// The most jobs that may wait
+    #[arg(long, value_name = "N", default_value_t = Limits::default().queued)]
+    max_queued: usize,
+    /// Evaluate every loss alone, to compare
+    #[arg(long, hide = true)]
+    no_batching: bool,
+}
+
+impl Args {
+    fn token(&self) -> Result<Option<String>> {
+        let token = match &self.token_file {
+            Some(path) => Some(input::text(path)?),
+            None => std::env::var("SKDS_TOKEN").ok(),
+        };
+        match token.map(|token| token.trim().to_owned()) {
+            Some(token) if token.len() < 16 => {
+                Err(Error::invalid(format!("the token has {} letters, expected at least 16", token.len())))
+            }
+            token => Ok(token),
+        }
+    }
+
+    fn places(&self) -> Result<Vec<Place>> {
+        if self.device == Device::Cpu {
+            return Ok(vec![Place::Cpu]);
+        }
+        let gpus = adapters::list();
+        if self.device == Device::Auto {
+            let real = gpus.iter().filter(|gpu| gpu.kind() != GpuKind::Software);
+            return Ok(std::iter::once(Place::Cpu)
+                .chain(real.map(|gpu| Place::of(Chosen::Gpu(gpu))))
+                .collect());
+        }
+        Ok(vec![Place::of(self.device.choose(&gpus)?)])
+    }
+}
+
+pub(super) fn run(args: &Args) -> Result<()> {
+    let above = |name: &str, value: Option<f64>| match value {
+        Some(value) if !(value > 0.0 && value.is_finite()) => {
+            Err(Error::invalid(format!("{name} is {value}, expected a number above 0")))
+        }
+        value => Ok(value),
+    };
+    let limits = Limits {
+        upload_bytes: args.max_upload << 20,
+        variables: args.max_variables,
+        job_bytes: args.max_memory << 20,
+        job_seconds: args.max_seconds,
+        queued: args.max_queued,
+        ..Limits::default()
+    };
+    let options = Options {
+        listen: args.listen,
+        data: args.data.clone(),
+        token: args.token()?,
+        limits,
+        places: args.places()?,
+        batching: !args.no_batching,
+        keep_days: above("--keep-days", args.keep_days)?,
+        max_disk: above("--max-disk", args.max_disk)?.map(|gib| (gib * f64::from(1 << 30)) as u64),
+    };
+    // The one line on standard output: programs that start a service read the port there.
+    serve(options, |address| {
+        let _ = super::print(&format!("listening on http://{address}"));
+    })
+}

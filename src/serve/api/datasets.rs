@@ -1,0 +1,207 @@
+//! Datasets and models: uploads and what is known of them.
+
+use super::uploads::{Received, receive};
+use super::{Answer, Shared};
+use crate::data::Dataset;
+use crate::serve::files::describe;
+use crate::serve::id::ContentId;
+use crate::serve::problem::{Problem, Refusal};
+use crate::serve::service::Service;
+use crate::serve::store::{DatasetInfo, ModelInfo};
+use crate::{Error, Matrix};
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, StatusCode};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use utoipa::{IntoParams, ToSchema};
+
+/// The longest name of a dataset.
+const LONGEST_NAME: usize = 200;
+
+/// How an upload is to be read.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct Upload {
+    /// A name for people; its ending, .npz or .csv, tells the format.
+    name: String,
+    /// For csv: which environments intervene on what, like 1=x3;2=x5,x6.
+    targets: Option<String>,
+}
+
+/// Datasets.
+#[derive(Serialize, ToSchema)]
+pub struct Datasets {
+    /// Newest first.
+    datasets: Vec<DatasetInfo>,
+}
+
+/// Upload a dataset: the bytes of an .npz or .csv file. What was uploaded before is not kept twice.
+#[utoipa::path(post, path = "/v1/datasets", params(Upload),
+    request_body(content = String, content_type = "application/octet-stream"),
+    responses((status = 201, body = DatasetInfo), (status = 200, body = DatasetInfo), (status = 400, body = Refusal),
+              (status = 413, body = Refusal), (status = 507, body = Refusal)))]
+pub async fn upload(
+    State(service): Shared,
+    upload: std::result::Result<Query<Upload>, axum::extract::rejection::QueryRejection>,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer<(StatusCode, Json<DatasetInfo>)> {
+    let Query(Upload { name, targets }) = upload.map_err(|error| Problem::bad(error.body_text()))?;
+    if name.is_empty() || name.chars().count() > LONGEST_NAME {
+        return Err(Problem::bad(format!("the name is empty or long, expected 1 to {LONGEST_NAME} letters")));
+    }
+    let ending = match name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase()).as_deref() {
+        Some("npz") => ".npz",
+        Some("csv") => ".csv",
+        _ => return Err(Problem::bad("the name has another ending than expected: .npz or .csv")),
+    };
+    if targets.is_some() && ending == ".npz" {
+        return Err(Problem::bad("targets are given for an .npz file, expected them in the file itself"));
+    }
+    let received = receive(&service, &headers, ending, body).await?;
+    let id = received.id(targets.as_deref().unwrap_or(""));
+    if let Some(known) = service.store.dataset(&id)? {
+        return Ok((StatusCode::OK, Json(known)));
+    }
+    let reading = service.clone();
+    let info =
+        tokio::task::spawn_blocking(move || keep(&reading, received, id, &name, ending, targets.as_deref()))
+            .await
+            .map_err(|_| Problem::internal())??;
+    let row =
+        (info.id.as_str().to_owned(), serde_json::to_string(&info).expect("infos serialise"), info.created);
+    service
+        .store
+        .write(move |db| {
+            db.execute("INSERT OR IGNORE INTO datasets (id, info, created) VALUES (?1, ?2, ?3)", row)
+                .map(|_| ())
+        })
+        .await
+        .unwrap_or_else(|_| Err(Problem::internal()))?;
+    Ok((StatusCode::CREATED, Json(info)))
+}
+
+/// Reads the file, which checks it, and gives it its place: an .npz as it came, a .csv as .npz.
+fn keep(
+    service: &Service,
+    received: Received,
+    id: ContentId,
+    name: &str,
+    ending: &str,
+    targets: Option<&str>,
+) -> Answer<DatasetInfo> {
+    let mut data = Dataset::read(&received.path, None)?;
+    service.limits.check_variables(data.dim())?;
+    let place = service.files.dataset(&id);
+    let mut bytes = received.bytes;
+    if ending == ".npz" {
+        service.files.take(&received.path, &place)?;
+    } else {
+        if let Some(targets) = targets {
+            let targets = parse_targets(targets, &data)?;
+            data = data.with_targets(targets)?;
+        }
+        let folder = tempfile::tempdir_in(service.files.uploads())?;
+        let path = folder.path().join("data.npz");
+        data.write(&path)?;
+        bytes = std::fs::metadata(&path)?.len();
+        service.files.take(&path, &place)?;
+    }
+    Ok(describe(id, name, &data, bytes))
+}
+
+/// 1=x3;2=x5,x6.
+fn parse_targets(text: &str, data: &Dataset) -> crate::Result<Matrix<bool>> {
+    let mut targets = Matrix::full(data.environments(), data.dim(), false);
+    for part in text.split(';').filter(|part| !part.trim().is_empty()) {
+        let wrong = || {
+            Error::invalid(format!(
+                "found '{part}' in the targets, expected ENVIRONMENT=VARIABLE,… with an environment below {} and names of variables",
+                data.environments()
+            ))
+        };
+        let (e, names) = part.split_once('=').ok_or_else(wrong)?;
+        let e = e.trim().parse::<usize>().ok().filter(|e| *e < data.environments()).ok_or_else(wrong)?;
+        for name in names.split(',') {
+            let j = data.names().iter().position(|known| known == name.trim()).ok_or_else(wrong)?;
+            targets[(e, j)] = true;
+        }
+    }
+    Ok(targets)
+}
+
+/// The newest datasets.
+#[utoipa::path(get, path = "/v1/datasets", responses((status = 200, body = Datasets)))]
+pub async fn list(State(service): Shared) -> Answer<Json<Datasets>> {
+    Ok(Json(Datasets { datasets: service.store.datasets(100)? }))
+}
+
+/// A name in an address.
+pub(super) fn content_id(text: String, what: &str) -> Answer<ContentId> {
+    ContentId::try_from(text).map_err(|_| Problem::unknown(what))
+}
+
+/// One dataset.
+#[utoipa::path(get, path = "/v1/datasets/{id}", params(("id" = String, Path)),
+    responses((status = 200, body = DatasetInfo), (status = 404, body = Refusal)))]
+pub async fn show(State(service): Shared, Path(id): Path<String>) -> Answer<Json<DatasetInfo>> {
+    Ok(Json(service.known_dataset(&content_id(id, "dataset")?)?))
+}
+
+/// Upload a model: the bytes of a .safetensors file, as `skds fit` writes it.
+#[utoipa::path(post, path = "/v1/models",
+    request_body(content = String, content_type = "application/octet-stream"),
+    responses((status = 201, body = ModelInfo), (status = 400, body = Refusal), (status = 413, body = Refusal)))]
+pub async fn upload_model(
+    State(service): Shared,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer<(StatusCode, Json<ModelInfo>)> {
+    let received = receive(&service, &headers, ".safetensors", body).await?;
+    let reading: Arc<Service> = service.clone();
+    let info = tokio::task::spawn_blocking(move || -> Answer<ModelInfo> {
+        let info = reading.files.keep_model(&received.path)?;
+        reading.limits.check_variables(info.variables.len())?;
+        Ok(info)
+    })
+    .await
+    .map_err(|_| Problem::internal())??;
+    let row =
+        (info.id.as_str().to_owned(), serde_json::to_string(&info).expect("infos serialise"), info.created);
+    service
+        .store
+        .write(move |db| {
+            db.execute("INSERT OR IGNORE INTO models (id, info, created) VALUES (?1, ?2, ?3)", row)
+                .map(|_| ())
+        })
+        .await
+        .unwrap_or_else(|_| Err(Problem::internal()))?;
+    Ok((StatusCode::CREATED, Json(info)))
+}
+
+/// One model.
+#[utoipa::path(get, path = "/v1/models/{id}", params(("id" = String, Path)),
+    responses((status = 200, body = ModelInfo), (status = 404, body = Refusal)))]
+pub async fn show_model(State(service): Shared, Path(id): Path<String>) -> Answer<Json<ModelInfo>> {
+    Ok(Json(service.known_model(&content_id(id, "model")?)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_read_by_name() {
+        let data =
+            Dataset::from_environments(vec![Matrix::full(2, 2, 1.0), Matrix::full(2, 2, 2.0)]).unwrap();
+        let found = parse_targets("1=x0, x1", &data).unwrap();
+        assert_eq!(found.as_slice(), [false, false, true, true]);
+        assert!(parse_targets("", &data).unwrap().as_slice().iter().all(|t| !t));
+        for wrong in ["1", "2=x0", "1=y", "a=x0"] {
+            assert!(parse_targets(wrong, &data).is_err(), "{wrong}");
+        }
+    }
+}

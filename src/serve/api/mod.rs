@@ -1,0 +1,115 @@
+//! The way in: HTTP.
+
+mod datasets;
+mod jobs;
+mod openapi;
+mod page;
+mod uploads;
+mod various;
+
+pub use openapi::document;
+
+use super::problem::Problem;
+use super::service::Service;
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{ConnectInfo, DefaultBodyLimit, Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use sha2::{Digest, Sha256};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use subtle::ConstantTimeEq;
+
+type Shared = State<Arc<Service>>;
+type Answer<T> = std::result::Result<T, Problem>;
+
+/// Everything that a service answers to.
+pub fn router(service: Arc<Service>) -> Router {
+    let limit = usize::try_from(service.limits.body_bytes).unwrap_or(usize::MAX);
+    let guarded = Router::new()
+        .route("/v1/datasets", post(datasets::upload).get(datasets::list))
+        .route("/v1/datasets/{id}", get(datasets::show))
+        .route("/v1/models", post(datasets::upload_model))
+        .route("/v1/models/{id}", get(datasets::show_model))
+        .route("/v1/jobs", post(jobs::submit).get(jobs::list))
+        .route("/v1/jobs/{id}", get(jobs::show))
+        .route("/v1/jobs/{id}/cancel", post(jobs::cancel))
+        .route("/v1/jobs/{id}/events", get(jobs::events))
+        .route("/v1/jobs/{id}/files/{name}", get(jobs::file))
+        .route("/v1/devices", get(various::devices))
+        .route("/v1/openapi.json", get(various::openapi))
+        .route("/metrics", get(various::metrics))
+        .layer(middleware::from_fn_with_state(service.clone(), authorise))
+        .layer(DefaultBodyLimit::max(limit));
+    Router::new()
+        .route("/healthz", get(various::health))
+        .merge(page::routes())
+        .merge(guarded)
+        .fallback(|| async { Problem::unknown("address") })
+        .method_not_allowed_fallback(|| async {
+            Problem::new(StatusCode::METHOD_NOT_ALLOWED, "the address knows other methods only")
+        })
+        .layer(middleware::from_fn_with_state(service.clone(), count))
+        .with_state(service)
+}
+
+/// Lets those in who know the token. Both are hashed first, so that neither length nor content shows in the time.
+async fn authorise(State(service): Shared, request: Request, next: Next) -> Response {
+    if let Some(token) = &service.token {
+        let given = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let given = given.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or("");
+        let equal = Sha256::digest(given.trim()).ct_eq(&Sha256::digest(token.trim()));
+        if !bool::from(equal) {
+            let sentence = "the token is missing or wrong, expected 'Authorization: Bearer TOKEN'";
+            return Problem::new(StatusCode::UNAUTHORIZED, sentence).into_response();
+        }
+    }
+    next.run(request).await
+}
+
+/// Counts, and adds what browsers should know of every answer.
+async fn count(State(service): Shared, request: Request, next: Next) -> Response {
+    service.metrics.requests.fetch_add(1, Ordering::Relaxed);
+    let mut response = next.run(request).await;
+    if response.status().is_client_error() {
+        service.metrics.refused.fetch_add(1, Ordering::Relaxed);
+    }
+    let headers = response.headers_mut();
+    for (name, value) in [
+        ("x-content-type-options", "nosniff"),
+        ("referrer-policy", "no-referrer"),
+        ("content-security-policy", page::POLICY),
+        ("cross-origin-opener-policy", "same-origin"),
+        ("cross-origin-resource-policy", "same-origin"),
+    ] {
+        headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    }
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    response
+}
+
+/// Who asks: as it calls itself, or where it comes from. For turns in the queue, not for rights.
+fn client_of(headers: &HeaderMap, ConnectInfo(address): ConnectInfo<SocketAddr>) -> String {
+    let named = headers.get("x-skds-client").and_then(|value| value.to_str().ok());
+    match named.filter(|name| !name.is_empty() && name.len() <= 64) {
+        Some(name) => format!("{} {name}", address.ip()),
+        None => address.ip().to_string(),
+    }
+}
+
+/// A body that is small enough, as JSON.
+fn parse<T: serde::de::DeserializeOwned>(
+    service: &Service,
+    body: std::result::Result<Bytes, BytesRejection>,
+) -> Answer<T> {
+    let body = body.map_err(|rejection| match rejection.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => Problem::too_large("more", service.limits.body_bytes),
+        _ => Problem::bad("the body could not be read"),
+    })?;
+    serde_json::from_slice(&body).map_err(|error| Problem::bad(format!("the body is no request: {error}")))
+}

@@ -1,0 +1,98 @@
+//! The description of the API, made from the handlers and types themselves.
+
+use super::{datasets, jobs, various};
+use crate::{fit, simulate};
+use serde_json::{Value, json};
+use utoipa::OpenApi;
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "skds",
+        description = "Learn stationary diffusions: datasets in, models and predictions out."
+    ),
+    paths(
+        datasets::upload,
+        datasets::list,
+        datasets::show,
+        datasets::upload_model,
+        datasets::show_model,
+        jobs::submit,
+        jobs::list,
+        jobs::show,
+        jobs::cancel,
+        jobs::events,
+        jobs::file,
+        various::devices,
+        various::openapi,
+        various::health,
+        various::metrics
+    ),
+    components(schemas(
+        crate::serve::store::Progress,
+        crate::serve::events::LogLine,
+        crate::serve::problem::Refusal
+    ))
+)]
+struct Api;
+
+/// The OpenAPI document. Settings of fits and simulations are described by their defaults.
+pub fn document() -> Value {
+    let mut document = serde_json::to_value(Api::openapi()).expect("the document serialises");
+    let schemas = &mut document["components"]["schemas"];
+    schemas["FitRequest"]["properties"]["settings"] = of_defaults(&fit::Settings::default());
+    schemas["SimulateRequest"]["properties"]["settings"] = of_defaults(&simulate::Settings::default());
+    document
+}
+
+/// An object whose properties are those of `value`, which are the defaults.
+fn of_defaults(value: &impl serde::Serialize) -> Value {
+    fn schema(value: &Value) -> Value {
+        match value {
+            Value::Null => json!({}),
+            Value::Bool(_) => json!({ "type": "boolean", "default": value }),
+            Value::Number(number) if number.is_f64() => json!({ "type": "number", "default": value }),
+            Value::Number(_) => json!({ "type": "integer", "default": value }),
+            // Some of them are numbers or words, like a bandwidth.
+            Value::String(_) => json!({ "type": ["string", "number"], "default": value }),
+            Value::Array(_) => json!({ "type": "array", "default": value }),
+            Value::Object(fields) => {
+                let properties: serde_json::Map<String, Value> =
+                    fields.iter().map(|(name, value)| (name.clone(), schema(value))).collect();
+                json!({ "type": "object", "additionalProperties": false, "properties": properties })
+            }
+        }
+    }
+    schema(&serde_json::to_value(value).expect("settings serialise"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_route_and_the_settings_are_described() {
+        let document = document();
+        for path in [
+            "/v1/datasets",
+            "/v1/datasets/{id}",
+            "/v1/models",
+            "/v1/models/{id}",
+            "/v1/jobs",
+            "/v1/jobs/{id}",
+            "/v1/jobs/{id}/cancel",
+            "/v1/jobs/{id}/events",
+            "/v1/jobs/{id}/files/{name}",
+            "/v1/devices",
+            "/v1/openapi.json",
+            "/healthz",
+            "/metrics",
+        ] {
+            assert!(document["paths"][path].is_object(), "{path}");
+        }
+        let settings =
+            &document["components"]["schemas"]["FitRequest"]["properties"]["settings"]["properties"];
+        assert_eq!(settings["lambda"]["type"], "number");
+        assert_eq!(settings["steps"]["default"], 20000);
+    }
+}

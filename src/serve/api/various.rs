@@ -1,0 +1,56 @@
+//! What does not belong to a dataset or a job.
+
+use super::{Answer, Shared};
+use axum::Json;
+use axum::extract::State;
+use axum::http::header;
+use axum::response::IntoResponse;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// Whether the service is there.
+#[derive(Serialize, ToSchema)]
+pub struct Health {
+    status: &'static str,
+}
+
+/// Devices with a worker each.
+#[derive(Serialize, ToSchema)]
+pub struct Devices {
+    devices: Vec<DeviceInfo>,
+}
+
+/// A device.
+#[derive(Serialize, ToSchema)]
+pub struct DeviceInfo {
+    name: String,
+    /// Whether it is a GPU in software, for tests.
+    software: bool,
+}
+
+/// Whether the service is there.
+#[utoipa::path(get, path = "/healthz", responses((status = 200, body = Health)))]
+pub async fn health() -> Json<Health> {
+    Json(Health { status: "ok" })
+}
+
+/// The devices that jobs run on.
+#[utoipa::path(get, path = "/v1/devices", responses((status = 200, body = Devices)))]
+pub async fn devices(State(service): Shared) -> Json<Devices> {
+    let devices = service.devices.iter();
+    let devices = devices.map(|(name, software)| DeviceInfo { name: name.clone(), software: *software });
+    Json(Devices { devices: devices.collect() })
+}
+
+/// This document.
+#[utoipa::path(get, path = "/v1/openapi.json", responses((status = 200, body = Object)))]
+pub async fn openapi() -> Json<serde_json::Value> {
+    Json(super::document())
+}
+
+/// Numbers for Prometheus.
+#[utoipa::path(get, path = "/metrics", responses((status = 200, content_type = "text/plain", body = String)))]
+pub async fn metrics(State(service): Shared) -> Answer<impl IntoResponse> {
+    let text = tokio::task::block_in_place(|| service.metrics_text())?;
+    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text))
+}

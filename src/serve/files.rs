@@ -1,0 +1,153 @@
+//! The service's folder. Names in it are hashes and numbers that the service made; files appear whole or not at all.
+
+use super::id::{ContentId, JobId};
+use super::store::{DatasetInfo, EnvironmentInfo, ModelInfo, now};
+use crate::data::Dataset;
+use crate::model::{Drift, Model};
+use crate::output::create_folder;
+use crate::{Error, Result};
+use sha2::{Digest, Sha256};
+use std::path::{Path, PathBuf};
+
+/// Where everything lies.
+pub struct Files {
+    root: PathBuf,
+}
+
+impl Files {
+    /// Makes the folders, and removes what an earlier run had not finished receiving.
+    pub fn open(root: &Path) -> Result<Self> {
+        let files = Files { root: root.to_path_buf() };
+        let uploads = files.root.join("uploads");
+        if uploads.exists() {
+            std::fs::remove_dir_all(&uploads).map_err(|source| Error::Io {
+                action: "remove",
+                path: uploads.clone(),
+                source,
+            })?;
+        }
+        for folder in ["uploads", "datasets", "models", "jobs"] {
+            create_folder(&files.root.join(folder))?;
+        }
+        Ok(files)
+    }
+
+    pub fn database(&self) -> PathBuf {
+        self.root.join("service.sqlite")
+    }
+
+    pub fn uploads(&self) -> PathBuf {
+        self.root.join("uploads")
+    }
+
+    pub fn dataset(&self, id: &ContentId) -> PathBuf {
+        self.root.join("datasets").join(format!("{}.npz", id.as_str()))
+    }
+
+    pub fn model(&self, id: &ContentId) -> PathBuf {
+        self.root.join("models").join(format!("{}.safetensors", id.as_str()))
+    }
+
+    /// A job's own folder.
+    pub fn job(&self, id: &JobId) -> PathBuf {
+        self.root.join("jobs").join(id.as_str())
+    }
+
+    pub fn jobs(&self) -> PathBuf {
+        self.root.join("jobs")
+    }
+
+    /// Bytes of all files.
+    pub fn bytes(&self) -> u64 {
+        fn of(folder: &Path) -> u64 {
+            let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+            entries
+                .map(|entry| match entry.metadata() {
+                    Ok(data) if data.is_dir() => of(&entry.path()),
+                    Ok(data) => data.len(),
+                    Err(_) => 0,
+                })
+                .sum()
+        }
+        of(&self.root)
+    }
+
+    /// Keeps a dataset that was made here, under the hash of its file.
+    pub fn keep_dataset(&self, data: &Dataset, name: &str) -> Result<DatasetInfo> {
+        let folder = tempfile::tempdir_in(self.uploads()).map_err(|source| self.cannot("write", source))?;
+        let path = folder.path().join("data.npz");
+        data.write(&path)?;
+        let id = hash_of(&path)?;
+        self.take(&path, &self.dataset(&id))?;
+        Ok(describe(id, name, data, file_bytes(&path, &path)))
+    }
+
+    /// Keeps a model file, under its hash.
+    pub fn keep_model(&self, path: &Path) -> Result<ModelInfo> {
+        let (id, model) = (hash_of(path)?, Model::read(path)?);
+        let target = self.model(&id);
+        if !target.exists() {
+            // A second name of the same file: the job may be removed, the model stays.
+            std::fs::hard_link(path, &target)
+                .or_else(|_| std::fs::copy(path, &target).map(|_| ()))
+                .map_err(|source| self.cannot("write", source))?;
+        }
+        let kind = match model.parameters.drift {
+            Drift::Linear { .. } => "linear",
+            Drift::Mlp { .. } => "mlp",
+            _ => "basis",
+        };
+        let environments = model.parameters.shift.as_ref().map_or(0, |shift| shift.rows());
+        Ok(ModelInfo { id, kind: kind.into(), variables: model.names, environments, created: now() })
+    }
+
+    /// Gives a finished file its place; one that is there already is the same.
+    pub fn take(&self, from: &Path, to: &Path) -> Result<()> {
+        let sync = |path: &Path| std::fs::File::open(path).and_then(|file| file.sync_all());
+        sync(from).and_then(|()| std::fs::rename(from, to)).map_err(|source| self.cannot("write", source))?;
+        // The folder's entry must survive a crash too.
+        to.parent().map_or(Ok(()), sync).map_err(|source| self.cannot("write", source))
+    }
+
+    fn cannot(&self, action: &'static str, source: std::io::Error) -> Error {
+        Error::Io { action, path: self.root.clone(), source }
+    }
+}
+
+fn file_bytes(path: &Path, fallback: &Path) -> u64 {
+    std::fs::metadata(path).or_else(|_| std::fs::metadata(fallback)).map_or(0, |data| data.len())
+}
+
+/// The hash of a file.
+pub fn hash_of(path: &Path) -> Result<ContentId> {
+    let cannot = |source| Error::Io { action: "read", path: path.into(), source };
+    let mut file = std::fs::File::open(path).map_err(cannot)?;
+    let mut hash = Sha256::new();
+    let mut block = vec![0; 1 << 16];
+    loop {
+        let read = std::io::Read::read(&mut file, &mut block).map_err(cannot)?;
+        if read == 0 {
+            return Ok(ContentId::of(hash));
+        }
+        hash.update(&block[..read]);
+    }
+}
+
+/// What clients are told of a dataset.
+pub fn describe(id: ContentId, name: &str, data: &Dataset, bytes: u64) -> DatasetInfo {
+    let targets = |e: usize| {
+        let own = (0..data.dim()).filter(|&j| data.targets()[(e, j)]);
+        own.map(|j| data.names()[j].clone()).collect()
+    };
+    DatasetInfo {
+        id,
+        name: name.into(),
+        bytes,
+        rows: data.samples().rows(),
+        variables: data.names().to_vec(),
+        environments: (0..data.environments())
+            .map(|e| EnvironmentInfo { rows: data.rows(e).len(), targets: targets(e) })
+            .collect(),
+        created: now(),
+    }
+}

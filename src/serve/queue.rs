@@ -1,0 +1,230 @@
+//! Jobs that wait: clients take turns, and losses that can be evaluated together are taken together.
+
+use super::events::Live;
+use super::id::JobId;
+use super::request::Request;
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+
+/// The most losses in one set of dispatches.
+const TOGETHER: usize = 256;
+
+/// A job that waits.
+#[derive(Clone)]
+pub struct Ticket {
+    pub id: JobId,
+    pub request: Arc<Request>,
+    pub live: Arc<Live>,
+    pub created: f64,
+}
+
+impl Ticket {
+    /// Whether a device, by its name, may take it.
+    fn suits(&self, device: &str) -> bool {
+        self.request
+            .device()
+            .is_none_or(|wanted| wanted == "auto" || device.to_lowercase().contains(&wanted.to_lowercase()))
+    }
+
+    /// Whether both can be evaluated at once: losses of the same model with the same settings, whatever the data.
+    fn joins(&self, other: &Ticket) -> bool {
+        match (&*self.request, &*other.request) {
+            (Request::Loss(a), Request::Loss(b)) => {
+                let same = (&a.model, a.objective, a.kernel, a.bandwidth, a.estimator, &a.device)
+                    == (&b.model, b.objective, b.kernel, b.bandwidth, b.estimator, &b.device);
+                same && !a.gradient && !b.gradient
+            }
+            _ => false,
+        }
+    }
+}
+
+#[derive(Default)]
+struct Waiting {
+    /// Clients in the order of their turns, each with its jobs in order.
+    clients: VecDeque<(String, VecDeque<Ticket>)>,
+    count: usize,
+    closed: bool,
+}
+
+/// The queue.
+pub struct Queue {
+    waiting: Mutex<Waiting>,
+    changed: Condvar,
+    most: usize,
+    batching: bool,
+}
+
+impl Queue {
+    /// A queue for so many jobs; without `batching` every loss is evaluated alone.
+    pub fn new(most: usize, batching: bool) -> Self {
+        Queue { waiting: Mutex::default(), changed: Condvar::new(), most, batching }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.lock().count
+    }
+
+    /// Whether another one may join.
+    pub fn has_room(&self) -> bool {
+        self.len() < self.most
+    }
+
+    /// Adds a job; those of an earlier run join whatever the length.
+    pub fn push(&self, client: &str, ticket: Ticket) {
+        let mut waiting = self.lock();
+        waiting.count += 1;
+        match waiting.clients.iter_mut().find(|(name, _)| name == client) {
+            Some((_, tickets)) => tickets.push_back(ticket),
+            None => waiting.clients.push_back((client.into(), VecDeque::from([ticket]))),
+        }
+        drop(waiting);
+        self.changed.notify_all();
+    }
+
+    /// Takes a job out; none if it does not wait any more.
+    pub fn remove(&self, id: &JobId) -> Option<Ticket> {
+        let mut waiting = self.lock();
+        let mut found = None;
+        for (_, tickets) in &mut waiting.clients {
+            if let Some(place) = tickets.iter().position(|ticket| ticket.id == *id) {
+                found = tickets.remove(place);
+            }
+        }
+        if found.is_some() {
+            waiting.count -= 1;
+            waiting.clients.retain(|(_, tickets)| !tickets.is_empty());
+        }
+        found
+    }
+
+    /// The next job for a device, and others that join it; waits for one, and gives none once the queue is closed.
+    pub fn wait(&self, device: &str) -> Option<Vec<Ticket>> {
+        let mut waiting = self.lock();
+        loop {
+            if waiting.closed {
+                return None;
+            }
+            if let Some(taken) = self.take(&mut waiting, |ticket| ticket.suits(device)) {
+                return Some(taken);
+            }
+            waiting = self.changed.wait(waiting).unwrap_or_else(|poisoned| poisoned.into_inner());
+        }
+    }
+
+    /// The next short job for a device, if there is one: for a fit that lets others pass.
+    pub fn take_short(&self, device: &str) -> Option<Vec<Ticket>> {
+        let mut waiting = self.lock();
+        self.take(&mut waiting, |ticket| ticket.request.is_short() && ticket.suits(device))
+    }
+
+    fn take(&self, waiting: &mut Waiting, suits: impl Fn(&Ticket) -> bool) -> Option<Vec<Ticket>> {
+        let turn = waiting.clients.iter().position(|(_, tickets)| tickets.iter().any(&suits))?;
+        let (client, mut tickets) = waiting.clients.remove(turn)?;
+        let place = tickets.iter().position(&suits)?;
+        let first = tickets.remove(place)?;
+        // Whoever had a turn goes to the end.
+        waiting.clients.push_back((client, tickets));
+        let mut taken = vec![first];
+        if self.batching {
+            for (_, tickets) in &mut waiting.clients {
+                tickets.retain(|ticket| {
+                    let joins = taken.len() < TOGETHER && taken[0].joins(ticket);
+                    if joins {
+                        taken.push(ticket.clone());
+                    }
+                    !joins
+                });
+            }
+        }
+        waiting.count -= taken.len();
+        waiting.clients.retain(|(_, tickets)| !tickets.is_empty());
+        Some(taken)
+    }
+
+    /// Lets workers go home.
+    pub fn close(&self) {
+        self.lock().closed = true;
+        self.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ticket(number: u32, request: &str) -> Ticket {
+        Ticket {
+            id: JobId::try_from(format!("{number:032x}")).unwrap(),
+            request: Arc::new(serde_json::from_str(request).unwrap()),
+            live: Arc::default(),
+            created: 0.0,
+        }
+    }
+
+    fn loss(data: char, estimator: &str) -> String {
+        let (model, data) = ("a".repeat(64), data.to_string().repeat(64));
+        format!(r#"{{"kind": "loss", "model": "{model}", "dataset": "{data}", "estimator": "{estimator}"}}"#)
+    }
+
+    fn fit(device: &str) -> String {
+        format!(r#"{{"kind": "fit", "dataset": "{}", "device": "{device}"}}"#, "b".repeat(64))
+    }
+
+    fn numbers(taken: Option<Vec<Ticket>>) -> Vec<u32> {
+        let number = |ticket: &Ticket| u32::from_str_radix(ticket.id.as_str(), 16).unwrap();
+        taken.into_iter().flatten().map(|ticket| number(&ticket)).collect()
+    }
+
+    #[test]
+    fn clients_take_turns() {
+        let queue = Queue::new(10, true);
+        (1..=3).for_each(|k| queue.push("greedy", ticket(k, &fit("auto"))));
+        queue.push("modest", ticket(4, &fit("auto")));
+        let order: Vec<u32> = (0..4).flat_map(|_| numbers(queue.wait("cpu"))).collect();
+        assert_eq!(order, [1, 4, 2, 3]);
+        assert_eq!(queue.len(), 0);
+    }
+
+    #[test]
+    fn losses_with_the_same_settings_go_together_unless_told_otherwise() {
+        for (batching, expected) in [(true, vec![1, 3, 4]), (false, vec![1])] {
+            let queue = Queue::new(10, batching);
+            for (k, request) in
+                [(1, loss('c', "u")), (2, loss('c', "v")), (3, loss('d', "u")), (4, loss('e', "u"))]
+            {
+                queue.push(if k < 4 { "one" } else { "two" }, ticket(k, &request));
+            }
+            assert_eq!(numbers(queue.wait("cpu")), expected);
+        }
+    }
+
+    #[test]
+    fn devices_take_what_suits_them_and_fits_let_short_jobs_pass() {
+        let queue = Queue::new(10, true);
+        queue.push("one", ticket(1, &fit("radeon")));
+        queue.push("one", ticket(2, &fit("CPU")));
+        queue.push("one", ticket(3, &loss('c', "u")));
+        assert_eq!(numbers(queue.take_short("cpu")), [3]);
+        assert_eq!(numbers(queue.take_short("cpu")), [] as [u32; 0]);
+        assert_eq!(numbers(queue.wait("cpu")), [2]);
+        assert_eq!(numbers(queue.wait("AMD Radeon")), [1]);
+        queue.close();
+        assert!(queue.wait("cpu").is_none());
+    }
+
+    #[test]
+    fn a_job_that_waits_can_be_taken_out_and_a_full_queue_says_so() {
+        let queue = Queue::new(1, true);
+        queue.push("one", ticket(1, &fit("auto")));
+        assert!(!queue.has_room());
+        let id = JobId::try_from(format!("{:032x}", 1)).unwrap();
+        assert!(queue.remove(&id).is_some() && queue.remove(&id).is_none());
+        assert!(queue.has_room());
+    }
+}

@@ -1,0 +1,164 @@
+//! Fits: the same steps, files and bytes as `skds fit`.
+
+use crate::engine::{Engine, State};
+use crate::fit::{Checkpoint, Problem, Record, Rhythm, Stability, Watcher};
+use crate::graph::Graph;
+use crate::model::Model;
+use crate::serve::request::FitRequest;
+use crate::serve::service::Finished;
+use crate::serve::store::Progress;
+use crate::serve::worker::Work;
+use crate::{Error, Result};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Steps between checkpoints, as on the command line.
+const KEEP_EVERY: u32 = 2000;
+
+pub(in crate::serve) fn run(work: &Work<'_>, request: &FitRequest) -> Result<Finished> {
+    let data = work.service.dataset(&request.dataset)?;
+    let problem = Problem::new(&data, &request.settings)?;
+    let path = work.folder()?.join("model.safetensors");
+    let (stability, summary) = match problem.settings.is_exact()? {
+        true => exact(work, request, &problem, &path)?,
+        false if request.bootstrap.is_some() => {
+            return Err(Error::invalid("bootstrap is given with the solver adam, expected the exact solver"));
+        }
+        false => adam(work, &problem, &path)?,
+    };
+    let info = work.service.files.keep_model(&path)?;
+    let row =
+        (info.id.as_str().to_owned(), serde_json::to_string(&info).expect("infos serialise"), info.created);
+    work.service
+        .store
+        .write_now(move |db| {
+            db.execute("INSERT OR IGNORE INTO models (id, info, created) VALUES (?1, ?2, ?3)", row)?;
+            Ok(())
+        })
+        .map_err(|problem| Error::invalid(problem.sentence))?;
+    work.finished(json!({
+        "model": info.id,
+        "summary": summary,
+        "stable": stability.stable,
+        "stability": stability,
+        "effects": effects(&Model::read(&path)?)?,
+    }))
+}
+
+fn exact(
+    work: &Work<'_>,
+    request: &FitRequest,
+    problem: &Problem,
+    path: &Path,
+) -> Result<(Stability, String)> {
+    let all = problem.solves()?;
+    let done = Arc::new(AtomicU64::new(0));
+    // As on the command line: in f64 on the CPU unless a GPU is asked for by name.
+    let gpu = work.gpu.filter(|_| request.device.is_some());
+    let mut fit = std::thread::scope(|scope| {
+        let (counter, (ended, end)) = (done.clone(), std::sync::mpsc::channel::<()>());
+        scope.spawn(move || {
+            while end
+                .recv_timeout(Duration::from_millis(100))
+                .is_err_and(|e| e == std::sync::mpsc::RecvTimeoutError::Timeout)
+            {
+                work.report(counter.load(Ordering::Relaxed) as f64 / all.max(1) as f64, Progress::default());
+            }
+        });
+        let fit = problem.solve(gpu, &done);
+        drop(ended);
+        fit
+    })?;
+    if let Some(count) = request.bootstrap {
+        work.ticket.live.say(format!("{count} resamples for intervals"));
+        let intervals = problem.bootstrap(fit.tuning.as_ref(), count, &AtomicU64::new(0))?;
+        fit.model.intervals = Some(Box::new(intervals));
+    }
+    fit.write(path)?;
+    let mut lines = vec![format!(
+        "exact minimum over all pairs ({}) in {:.2} s, loss {:.4e}",
+        fit.estimator,
+        work.seconds(),
+        fit.loss
+    )];
+    lines.extend(fit.tuning.as_ref().map(|tuning| tuning.explained()));
+    lines.push(fit.stability.sentence());
+    Ok((fit.stability.clone(), lines.join("\n")))
+}
+
+fn adam(work: &Work<'_>, problem: &Problem, path: &Path) -> Result<(Stability, String)> {
+    let checkpoint = Checkpoint::path_for(path);
+    // One that cannot be read, or is of something else, is no harm: the fit begins anew.
+    let from = checkpoint.exists().then(|| Checkpoint::of(&checkpoint, problem).ok()).flatten();
+    if let Some(from) = &from {
+        work.ticket.live.say(format!("goes on from step {}", from.state.steps));
+    }
+    let steps = problem.settings.steps;
+    let rhythm = Rhythm { report_every: (steps / 200).max(1), keep_every: KEEP_EVERY };
+    let first = from.as_ref().map_or(0, |from| from.state.steps);
+    let mut watch = Watch { work, problem, checkpoint: checkpoint.clone(), first };
+    let outcome = problem.run(work.gpu, from.as_ref(), rhythm, &mut watch)?;
+    if !outcome.complete {
+        return Err(work.stopped());
+    }
+    let stability = problem.write(&outcome, path)?;
+    let _ = std::fs::remove_file(&checkpoint);
+    let device = work.gpu.map_or_else(|| "cpu".into(), Engine::<f32>::device);
+    let last = outcome.log.last().map_or(f64::NAN, |record| record.loss);
+    let summary = format!(
+        "{steps} steps on {device} in {:.1} s, loss {last:.4e} on the last batch\n{}",
+        work.seconds(),
+        stability.sentence()
+    );
+    Ok((stability, summary))
+}
+
+struct Watch<'a> {
+    work: &'a Work<'a>,
+    problem: &'a Problem,
+    checkpoint: PathBuf,
+    first: u32,
+}
+
+impl Watcher for Watch<'_> {
+    fn report(&mut self, record: &Record) {
+        let steps = self.problem.settings.steps;
+        let share = f64::from(record.step - self.first) / f64::from((steps - self.first).max(1));
+        let details = Progress {
+            step: Some(record.step),
+            steps: Some(steps),
+            loss: Some(record.loss),
+            penalty: Some(record.penalty),
+            ..Progress::default()
+        };
+        self.work.report(share, details);
+        self.work.let_short_jobs_pass();
+    }
+
+    fn keep(&mut self, state: &State, log: &[Record]) -> Result<()> {
+        let checkpoint = Checkpoint {
+            settings: self.problem.settings.clone(),
+            data: self.problem.data_mark(),
+            state: state.clone(),
+            log: log.to_vec(),
+        };
+        checkpoint.write(&self.checkpoint)
+    }
+
+    fn stopped(&self) -> bool {
+        self.work.shall_stop()
+    }
+}
+
+/// Effects as a matrix: row j, column i is the effect of i on j; nothing on the diagonal.
+fn effects(model: &Model) -> Result<Value> {
+    let graph = Graph::of(model)?;
+    let matrix = graph.matrix();
+    let entry = |j: usize, i: usize| if i == j { Value::Null } else { json!(matrix[(j, i)]) };
+    let rows: Vec<Vec<Value>> =
+        (0..matrix.rows()).map(|j| (0..matrix.cols()).map(|i| entry(j, i)).collect()).collect();
+    Ok(json!({ "names": graph.names(), "matrix": rows }))
+}

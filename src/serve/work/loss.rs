@@ -1,0 +1,155 @@
+//! Losses: those that wait at the same time, with the same model and settings, are environments of one evaluation.
+
+use crate::data::Dataset;
+use crate::engine::cpu::CpuEngine;
+use crate::engine::gpu::GpuEngine;
+use crate::engine::{Engine, Loss, LossSpec};
+use crate::kernel::KernelKind;
+use crate::model::{Model, Parameters};
+use crate::serve::id::{ContentId, JobId};
+use crate::serve::problem::sentence_of;
+use crate::serve::queue::Ticket;
+use crate::serve::request::{LossRequest, Request};
+use crate::serve::service::{Finished, Service};
+use crate::serve::store::{JobState, now};
+use crate::{Error, Matrix, Result};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+fn request_of(ticket: &Ticket) -> &LossRequest {
+    match &*ticket.request {
+        Request::Loss(request) => request,
+        _ => unreachable!("only losses are evaluated together"),
+    }
+}
+
+/// Evaluates losses of one model with the same settings, and ends their jobs in one commit.
+pub(in crate::serve) fn evaluate(
+    service: &Service,
+    gpu: Option<&GpuEngine>,
+    device: &str,
+    tickets: Vec<Ticket>,
+) {
+    let (cancelled, tickets): (Vec<Ticket>, Vec<Ticket>) =
+        tickets.into_iter().partition(|ticket| ticket.live.is_cancelled());
+    let mut ended: Vec<(JobId, JobState, Option<Finished>, Option<String>)> =
+        cancelled.into_iter().map(|ticket| (ticket.id, JobState::Cancelled, None, None)).collect();
+    // The same data is evaluated once, whoever asks. Bandwidths from the data may differ, and so do the groups.
+    let mut groups: BTreeMap<(u64, usize), BTreeMap<(ContentId, u64), Vec<Ticket>>> = BTreeMap::new();
+    for ticket in tickets {
+        let request = request_of(&ticket);
+        match prepare(service, request) {
+            Ok((data, bandwidth)) => {
+                let group = groups.entry((bandwidth.to_bits(), data.dim())).or_default();
+                group.entry((request.dataset.clone(), request.seed)).or_default().push(ticket);
+            }
+            Err(error) => ended.push((ticket.id, JobState::Failed, None, Some(sentence_of(&error)))),
+        }
+    }
+    for ((bandwidth, _), group) in groups {
+        let bandwidth = f64::from_bits(bandwidth);
+        let together = group.values().map(Vec::len).sum::<usize>();
+        service.metrics.evaluated(together);
+        let first = group.values().next().and_then(|tickets| tickets.first()).expect("a group has a member");
+        let ids: Vec<&ContentId> = group.keys().map(|(id, _)| id).collect();
+        let found = run(service, gpu, request_of(first), first, &ids, bandwidth);
+        for (place, tickets) in group.values().enumerate() {
+            for ticket in tickets {
+                let end = match &found {
+                    Ok(losses) => {
+                        let losses = &losses[place];
+                        let loss = losses.iter().sum::<f64>() / losses.len() as f64;
+                        let files = if request_of(ticket).gradient {
+                            vec!["gradient.safetensors".into()]
+                        } else {
+                            vec![]
+                        };
+                        let result = json!({
+                            "loss": loss, "environment_losses": losses, "bandwidth": bandwidth, "device": device,
+                            "together": together,
+                        });
+                        service.metrics.finished(&ticket.request, now() - ticket.created);
+                        (ticket.id.clone(), JobState::Done, Some(Finished { result, files }), None)
+                    }
+                    Err(error) => (ticket.id.clone(), JobState::Failed, None, Some(sentence_of(error))),
+                };
+                ended.push(end);
+            }
+        }
+    }
+    service.end_all(ended);
+}
+
+/// The data in the model's units, and the bandwidth.
+fn prepare(service: &Service, request: &LossRequest) -> Result<(Arc<Dataset>, f64)> {
+    let (data, model) = (service.dataset(&request.dataset)?, service.model(&request.model)?);
+    let data = in_units(&model, &data);
+    model.parameters.check_fits(data.dim(), data.environments())?;
+    let bandwidth = match request.kernel {
+        KernelKind::ImqPlus => 1.0,
+        _ => request.bandwidth.resolve(&data, request.seed)?,
+    };
+    request.kernel.with_bandwidth(bandwidth)?;
+    Ok((data, bandwidth))
+}
+
+fn in_units(model: &Model, data: &Arc<Dataset>) -> Arc<Dataset> {
+    match model.standardization.as_ref().filter(|_| model.dim() == data.dim()) {
+        Some(units) => Arc::new(units.apply(data)),
+        None => data.clone(),
+    }
+}
+
+/// The losses of each dataset's environments.
+fn run(
+    service: &Service,
+    gpu: Option<&GpuEngine>,
+    request: &LossRequest,
+    ticket: &Ticket,
+    ids: &[&ContentId],
+    bandwidth: f64,
+) -> Result<Vec<Vec<f64>>> {
+    let model = service.model(&request.model)?;
+    let data: Vec<Arc<Dataset>> =
+        ids.iter().map(|id| Ok(in_units(&model, &service.dataset(id)?))).collect::<Result<_>>()?;
+    let all = match &data[..] {
+        [only] => only.clone(),
+        several => {
+            let environments =
+                several.iter().flat_map(|data| (0..data.environments()).map(|e| data.environment(e)));
+            Arc::new(Dataset::from_environments(environments.collect())?)
+        }
+    };
+    let kernel = request.kernel.with_bandwidth(bandwidth)?;
+    let spec = LossSpec { objective: request.objective, kernel, estimator: request.estimator };
+    let parameters: Parameters<f32> = repeated(&model.parameters, data.len()).cast();
+    let mut loss: Box<dyn Loss<f32>> = match gpu {
+        Some(engine) => Engine::<f32>::load(engine, &all, &spec)?,
+        None => CpuEngine.load(&all, &spec)?,
+    };
+    let mut gradient = request.gradient.then(|| parameters.zeros_like());
+    loss.evaluate(&parameters, gradient.as_mut())?;
+    if let Some(gradient) = gradient {
+        let folder = service.files.job(&ticket.id);
+        crate::output::create_folder(&folder)?;
+        gradient.write(&folder.join("gradient.safetensors"))?;
+    }
+    let mut losses = loss.environment_losses().iter().copied();
+    if let Some(bad) = losses.clone().find(|loss| !loss.is_finite()) {
+        return Err(Error::NonFinite(format!("the loss is {bad}, expected a finite number")));
+    }
+    Ok(data.iter().map(|data| losses.by_ref().take(data.environments()).collect()).collect())
+}
+
+/// Interventions of a model, once for each of so many datasets with its environments.
+fn repeated(parameters: &Parameters<f64>, times: usize) -> Parameters<f64> {
+    let stacked = |matrix: &Option<Matrix<f64>>| {
+        matrix.as_ref().map(|m| Matrix::from_fn(times * m.rows(), m.cols(), |e, j| m[(e % m.rows(), j)]))
+    };
+    Parameters {
+        shift: stacked(&parameters.shift),
+        log_scale: stacked(&parameters.log_scale),
+        ..parameters.clone()
+    }
+}
