@@ -1,12 +1,14 @@
 //! `skds evaluate`: how well does a model predict interventions that it has not seen?
 
 use super::device::DeviceArgs;
+use super::remote::{self, Remote};
 use super::{print_report, progress::Watch};
 use crate::Result;
 use crate::data::Dataset;
 use crate::evaluate::{Evaluation, check_test_data, predict};
 use crate::model::Model;
 use crate::sample::{Method, SampleSettings};
+use crate::serve::{EvaluateRequest, Request};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -64,4 +66,18 @@ pub(super) fn run(args: &Args) -> Result<()> {
     drop(watch);
     let report = Evaluation::new(predictions);
     print_report(args.json, &report, || report.to_text())
+}
+
+/// The same predictions by a service.
+pub(super) fn run_remote(args: &Args, remote: &Remote) -> Result<()> {
+    let request = Request::Evaluate(EvaluateRequest {
+        model: remote::id(remote.upload_model(&args.model)?)?,
+        dataset: remote::id(remote.upload_dataset(&args.test, args.targets.as_deref())?)?,
+        method: args.method,
+        nonnegative: args.nonnegative,
+        seed: args.seed,
+        device: remote::device(&args.device.device),
+    });
+    let job = remote.run(&request, args.json)?;
+    print_report(args.json, &job.result["evaluation"], || job.result["summary"].as_str().unwrap_or("").into())
 }

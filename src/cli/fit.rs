@@ -1,6 +1,7 @@
 //! `skds fit`: from data to a model file.
 
 use super::device::DeviceArgs;
+use super::remote::{self, Remote};
 use super::{print_json, print_report};
 use crate::data::{Dataset, Standardization};
 use crate::engine::{Device, State};
@@ -12,6 +13,7 @@ use crate::kernel::{Bandwidth, KernelKind};
 use crate::model::Activation;
 use crate::model::basis::FeatureChoice;
 use crate::objective::Objective;
+use crate::serve::{FitRequest, Request};
 use crate::{Error, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -236,6 +238,35 @@ pub(super) fn run(args: &Args) -> Result<()> {
         stability,
     };
     print_report(args.json, &report, || report.to_text(&problem, &path))
+}
+
+/// The same fit by a service; its files are brought here under the same names.
+pub(super) fn run_remote(args: &Args, remote: &Remote) -> Result<()> {
+    let settings = args.settings()?;
+    check_output(&args.output)?;
+    if args.resume {
+        return Err(Error::invalid("--resume is given with --server, which goes on by itself"));
+    }
+    let unknown = settings.targets == TargetChoice::Unknown;
+    let dataset = remote.upload_dataset(&args.data, args.targets.as_deref().filter(|_| !unknown))?;
+    let request = Request::Fit(FitRequest {
+        dataset: remote::id(dataset)?,
+        settings: Box::new(settings),
+        bootstrap: args.bootstrap,
+        device: remote::device(&args.device.device),
+    });
+    let job = remote.run(&request, args.json)?;
+    // The model comes last: where it is, everything is.
+    let others = job.files.iter().filter(|name| *name != "model.safetensors");
+    for name in others {
+        let ending = name.strip_prefix("model.").unwrap_or(name);
+        remote.fetch(&job, name, &args.output.with_extension(ending))?;
+    }
+    remote.fetch(&job, "model.safetensors", &args.output)?;
+    print_report(args.json, &job.result, || {
+        let summary = job.result["summary"].as_str().unwrap_or("");
+        format!("{summary}\nwritten to {}", args.output.display())
+    })
 }
 
 impl Args {

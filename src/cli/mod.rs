@@ -12,6 +12,7 @@ mod graph;
 mod loss;
 mod progress;
 mod quiet;
+mod remote;
 mod sample;
 mod serve;
 mod simulate;
@@ -37,11 +38,15 @@ use std::process::ExitCode;
   skds experiment run experiments/quick.toml -o results/quick
   skds bench --quick
   skds serve
+  skds --server http://127.0.0.1:8765 fit train.npz -o model.safetensors
   skds devices
   skds validate --quick --device gpu
 
 Run 'skds COMMAND --help' for everything a command can do.")]
 struct Cli {
+    /// Have it done by a service: the address of an 'skds serve'. Its token, if it has one, is taken from SKDS_TOKEN
+    #[arg(long, value_name = "URL")]
+    server: Option<String>,
     #[command(subcommand)]
     command: Command,
 }
@@ -63,6 +68,20 @@ enum Command {
 }
 
 impl Command {
+    /// Has the command done by a service.
+    fn run_remote(&self, remote: &remote::Remote) -> Result<()> {
+        match self {
+            Command::Fit(args) => fit::run_remote(args, remote),
+            Command::Loss(args) => loss::run_remote(args, remote),
+            Command::Sample(args) => sample::run_remote(args, remote),
+            Command::Evaluate(args) => evaluate::run_remote(args, remote),
+            Command::Simulate(args) => simulate::run_remote(args, remote),
+            _ => Err(Error::invalid(
+                "--server is given with a command that services do not have, expected fit, loss, sample, evaluate or simulate",
+            )),
+        }
+    }
+
     fn looks_for_gpus(&self) -> bool {
         match self {
             Command::Fit(args) => args.device.may_be_gpu(),
@@ -85,6 +104,9 @@ impl Command {
 /// Exit codes: 0 for success, 1 for a computation that failed on valid input, 2 for bad input.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
+    if let Some(url) = &cli.server {
+        return ended(remote::Remote::new(url).and_then(|remote| cli.command.run_remote(&remote)));
+    }
     if cli.command.looks_for_gpus() {
         quiet::quieten_mesa();
     }
@@ -102,6 +124,10 @@ pub fn main() -> ExitCode {
         Command::Devices(args) => devices::run(&args),
         Command::Validate(args) => validate::run(&args),
     };
+    ended(result)
+}
+
+fn ended(result: Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

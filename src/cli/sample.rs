@@ -1,12 +1,15 @@
 //! `skds sample`: draws from the stationary law of a model, as it is or under an intervention.
 
 use super::device::DeviceArgs;
+use super::remote::{self, Remote};
 use super::{print_report, progress::Watch};
 use crate::data::{Dataset, Format};
 use crate::model::Model;
 use crate::sample::{Draw, EulerSettings, Intervention, Method, SampleSettings};
+use crate::serve::{Request, SampleRequest};
 use crate::{Error, Matrix, Result};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -134,6 +137,57 @@ pub(super) fn run(args: &Args) -> Result<()> {
     };
     if let Some(path) = &args.output {
         Dataset::from_environments(vec![samples])?.with_names(model.names)?.write(path)?;
+    }
+    print_report(args.json, &report, || report.to_text(args.output.as_deref()))
+}
+
+/// The same samples by a service.
+pub(super) fn run_remote(args: &Args, remote: &Remote) -> Result<()> {
+    let model = Model::read(&args.model)?;
+    if let Some(path) = &args.output {
+        Format::of(path, &model.names)?;
+    }
+    let named = |option: &str, texts: &[String]| -> Result<BTreeMap<String, f64>> {
+        let found = assignments(option, texts, &model)?;
+        Ok(found.into_iter().map(|(variable, value)| (model.names[variable].clone(), value)).collect())
+    };
+    let request = Request::Sample(SampleRequest {
+        model: remote::id(remote.upload_model(&args.model)?)?,
+        n: args.n,
+        env: args.env,
+        shift: named("--shift", &args.shift)?,
+        scale: named("--scale", &args.scale)?,
+        method: args.method,
+        dt: Some(args.dt),
+        burn_in: Some(args.burn_in),
+        thin: Some(args.thin),
+        chains: args.chains,
+        nonnegative: args.nonnegative,
+        seed: args.seed,
+        device: remote::device(&args.device.device),
+    });
+    let start = Instant::now();
+    let job = remote.run(&request, args.json)?;
+    let folder = tempfile::tempdir().map_err(|source| Error::Io {
+        action: "create",
+        path: "a folder".into(),
+        source,
+    })?;
+    let fetched = folder.path().join("samples.npz");
+    remote.fetch(&job, "samples.npz", &fetched)?;
+    let data = Dataset::read(&fetched, None)?;
+    let method = SampleSettings { method: args.method, ..SampleSettings::default() }.method_for(&model)?;
+    let report = Report {
+        n: args.n,
+        method: method.name(),
+        device: "the service".into(),
+        seed: args.seed,
+        variables: summary(data.samples(), &model.names),
+        seconds: start.elapsed().as_secs_f64(),
+        output: args.output.clone(),
+    };
+    if let Some(path) = &args.output {
+        data.write(path)?;
     }
     print_report(args.json, &report, || report.to_text(args.output.as_deref()))
 }

@@ -2,6 +2,9 @@
 
 use super::print_report;
 use super::progress::Watch;
+use super::remote::Remote;
+use crate::output::create_folder;
+use crate::serve::{Request, SimulateRequest};
 use crate::simulate::{GraphKind, NoiseKind, Range, SergioSettings, Settings, Simulation, System, simulate};
 use crate::{Error, Result};
 use serde::Serialize;
@@ -200,6 +203,20 @@ pub(super) fn run(args: &Args) -> Result<()> {
             folder.display()
         )
     })
+}
+
+/// The same system by a service.
+pub(super) fn run_remote(args: &Args, remote: &Remote) -> Result<()> {
+    let settings = args.settings()?;
+    settings.check()?;
+    let request = Request::Simulate(SimulateRequest { settings: Box::new(settings) });
+    let job = remote.run(&request, args.json)?;
+    create_folder(&args.output)?;
+    // The manifest comes last, as on the command line.
+    for name in ["train.npz", "test.npz", "truth.npz", "manifest.json"] {
+        remote.fetch(&job, name, &args.output.join(name))?;
+    }
+    print_report(args.json, &job.result, || format!("written to {}", args.output.display()))
 }
 
 impl Args {

@@ -21,7 +21,7 @@ mod work;
 mod worker;
 
 pub use limits::Limits;
-pub use request::Request;
+pub use request::{EvaluateRequest, FitRequest, LossRequest, Request, SampleRequest, SimulateRequest};
 pub use service::{Options, Service};
 
 use crate::{Error, Result};

@@ -51,7 +51,7 @@ impl Problem {
 /// A sentence for clients: paths stay here.
 pub fn sentence_of(error: &Error) -> String {
     match error {
-        Error::File { problem, .. } => format!("the file {problem}"),
+        Error::File { problem, .. } => format!("the file: {problem}"),
         Error::Io { source, .. } if is_full(source) => Problem::disk_full().sentence,
         Error::Io { .. } => Problem::internal().sentence,
         other => other.to_string(),

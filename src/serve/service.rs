@@ -14,6 +14,7 @@ use super::worker;
 use crate::bench::Place;
 use crate::data::Dataset;
 use crate::model::Model;
+use crate::model::basis::FeatureChoice;
 use crate::{Error, Result};
 use axum::http::StatusCode;
 use rusqlite::params;
@@ -70,6 +71,9 @@ pub(super) struct Finished {
     pub result: serde_json::Value,
     pub files: Vec<String>,
 }
+
+/// How a job ended: its state, what it left, and why it failed.
+pub(super) type Ending = (JobId, JobState, Option<Finished>, Option<String>);
 
 impl Service {
     /// Opens the folder, takes up what an earlier run left, and starts a worker per device.
@@ -158,6 +162,12 @@ impl Service {
             Request::Fit(fit) => {
                 fit.settings.check()?;
                 fit.settings.is_exact()?;
+                // No string of a client becomes a path.
+                if matches!(fit.settings.features, FeatureChoice::File(_)) {
+                    return Err(Problem::bad(
+                        "features are a file, expected polynomial:K or rbf:K: a service reads no files of its clients",
+                    ));
+                }
                 Some(self.known_dataset(&fit.dataset)?)
             }
             Request::Sample(sample) => {
@@ -267,7 +277,7 @@ impl Service {
     }
 
     /// Several at once, in one commit.
-    pub(super) fn end_all(&self, ended: Vec<(JobId, JobState, Option<Finished>, Option<String>)>) {
+    pub(super) fn end_all(&self, ended: Vec<Ending>) {
         let ids: Vec<JobId> = ended.iter().map(|(id, ..)| id.clone()).collect();
         for (_, state, ..) in &ended {
             self.metrics.ended(*state);

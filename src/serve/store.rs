@@ -281,13 +281,18 @@ impl Store {
         })
     }
 
-    /// The newest jobs, of a state if one is named.
-    pub fn jobs(&self, state: Option<JobState>, most: usize) -> std::result::Result<Vec<Job>, Problem> {
+    /// The newest jobs, of a state and a kind if they are named.
+    pub fn jobs(
+        &self,
+        state: Option<JobState>,
+        kind: Option<String>,
+        most: usize,
+    ) -> std::result::Result<Vec<Job>, Problem> {
         self.read(|db| {
             let mut query = db.prepare_cached(&format!(
-                "{JOB} WHERE ?1 IS NULL OR state = ?1 ORDER BY number DESC LIMIT ?2"
+                "{JOB} WHERE (?1 IS NULL OR state = ?1) AND (?2 IS NULL OR kind = ?2) ORDER BY number DESC LIMIT ?3"
             ))?;
-            query.query_map(params![state.map(JobState::name), most as i64], job_of)?.collect()
+            query.query_map(params![state.map(JobState::name), kind, most as i64], job_of)?.collect()
         })
     }
 

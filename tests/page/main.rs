@@ -94,7 +94,7 @@ fn a_person_fits_a_csv_file_and_moves_an_intervention() {
     browser.wait("heat map", "document.querySelector('#effects').checkVisibility()");
     assert_eq!(browser.evaluate("document.querySelectorAll('#effects .cell').length"), 9);
     let summary = browser.evaluate("document.querySelector('#summary').textContent");
-    assert!(summary.as_str().unwrap().contains("SKDS linear model"), "{summary}");
+    assert!(summary.as_str().unwrap().contains(&format!("{STEPS} steps")), "{summary}");
 
     // Arrow keys move through the cells and say what they hold.
     browser.evaluate("document.querySelector('#effects .cell').focus()");

@@ -17,6 +17,8 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use utoipa::{IntoParams, ToSchema};
 
+/// Higher numbers of environments are mistakes, and a table of their targets would fill the disk.
+const MOST_ENVIRONMENTS: usize = 10_000;
 /// The longest name of a dataset.
 const LONGEST_NAME: usize = 200;
 
@@ -93,17 +95,15 @@ fn keep(
     ending: &str,
     targets: Option<&str>,
 ) -> Answer<DatasetInfo> {
-    let mut data = Dataset::read(&received.path, None)?;
+    // Targets come in the address; the reader of csv takes them from a second file.
+    let targets = targets.map(|targets| write_targets(service, &received.path, targets)).transpose()?;
+    let data = Dataset::read(&received.path, targets.as_deref())?;
     service.limits.check_variables(data.dim())?;
     let place = service.files.dataset(&id);
     let mut bytes = received.bytes;
     if ending == ".npz" {
         service.files.take(&received.path, &place)?;
     } else {
-        if let Some(targets) = targets {
-            let targets = parse_targets(targets, &data)?;
-            data = data.with_targets(targets)?;
-        }
         let folder = tempfile::tempdir_in(service.files.uploads())?;
         let path = folder.path().join("data.npz");
         data.write(&path)?;
@@ -113,20 +113,43 @@ fn keep(
     Ok(describe(id, name, &data, bytes))
 }
 
-/// 1=x3;2=x5,x6.
-fn parse_targets(text: &str, data: &Dataset) -> crate::Result<Matrix<bool>> {
-    let mut targets = Matrix::full(data.environments(), data.dim(), false);
+/// 1=x3;2=x5,x6 as the file that goes with a csv file: a row of 0 and 1 for each of its environments.
+fn write_targets(service: &Service, path: &std::path::Path, text: &str) -> Answer<tempfile::TempPath> {
+    let bad = |error: csv::Error| Problem::bad(format!("the file: {error}"));
+    let mut reader = csv::Reader::from_path(path).map_err(bad)?;
+    let header = reader.headers().map_err(bad)?.clone();
+    let env = header.iter().position(|name| name.trim() == "env");
+    let names: Vec<&str> = header.iter().map(str::trim).filter(|name| *name != "env").collect();
+    let mut last = 0;
+    for row in reader.records() {
+        let row = row.map_err(bad)?;
+        let e = env.and_then(|env| row.get(env)?.trim().parse::<usize>().ok()).unwrap_or(0);
+        last = last.max(e.min(MOST_ENVIRONMENTS));
+    }
+    let targets = parse_targets(text, &names, last + 1)?;
+    let file = tempfile::Builder::new().suffix(".csv").tempfile_in(service.files.uploads())?;
+    let mut writer = csv::Writer::from_writer(file);
+    writer.write_record(&names).map_err(bad)?;
+    for e in 0..targets.rows() {
+        let row = targets.row(e).iter().map(|target| if *target { "1" } else { "0" });
+        writer.write_record(row).map_err(bad)?;
+    }
+    Ok(writer.into_inner().map_err(|error| error.into_error())?.into_temp_path())
+}
+
+fn parse_targets(text: &str, names: &[&str], environments: usize) -> crate::Result<Matrix<bool>> {
+    let mut targets = Matrix::full(environments, names.len(), false);
     for part in text.split(';').filter(|part| !part.trim().is_empty()) {
         let wrong = || {
             Error::invalid(format!(
-                "found '{part}' in the targets, expected ENVIRONMENT=VARIABLE,… with an environment below {} and names of variables",
-                data.environments()
+                "found '{part}' in the targets, expected ENVIRONMENT=VARIABLE,… with an environment below {environments} and names \
+                 of variables"
             ))
         };
-        let (e, names) = part.split_once('=').ok_or_else(wrong)?;
-        let e = e.trim().parse::<usize>().ok().filter(|e| *e < data.environments()).ok_or_else(wrong)?;
-        for name in names.split(',') {
-            let j = data.names().iter().position(|known| known == name.trim()).ok_or_else(wrong)?;
+        let (e, variables) = part.split_once('=').ok_or_else(wrong)?;
+        let e = e.trim().parse::<usize>().ok().filter(|e| *e < environments).ok_or_else(wrong)?;
+        for name in variables.split(',') {
+            let j = names.iter().position(|known| *known == name.trim()).ok_or_else(wrong)?;
             targets[(e, j)] = true;
         }
     }
@@ -195,13 +218,12 @@ mod tests {
 
     #[test]
     fn targets_are_read_by_name() {
-        let data =
-            Dataset::from_environments(vec![Matrix::full(2, 2, 1.0), Matrix::full(2, 2, 2.0)]).unwrap();
-        let found = parse_targets("1=x0, x1", &data).unwrap();
+        let names = ["x0", "x1"];
+        let found = parse_targets("1=x0, x1", &names, 2).unwrap();
         assert_eq!(found.as_slice(), [false, false, true, true]);
-        assert!(parse_targets("", &data).unwrap().as_slice().iter().all(|t| !t));
+        assert!(parse_targets("", &names, 2).unwrap().as_slice().iter().all(|t| !t));
         for wrong in ["1", "2=x0", "1=y", "a=x0"] {
-            assert!(parse_targets(wrong, &data).is_err(), "{wrong}");
+            assert!(parse_targets(wrong, &names, 2).is_err(), "{wrong}");
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::serve::service::Service;
 use crate::serve::store::{Job, JobState};
 use axum::Json;
 use axum::body::{Body, Bytes};
-use axum::extract::rejection::{BytesRejection, QueryRejection};
+use axum::extract::rejection::QueryRejection;
 use axum::extract::{ConnectInfo, Path, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::sse::{KeepAlive, Sse};
@@ -45,6 +45,8 @@ pub struct Submit {
 pub struct Which {
     /// Of this state only.
     state: Option<JobState>,
+    /// Of this kind only.
+    kind: Option<String>,
     /// The most, 50 if nothing is said.
     limit: Option<usize>,
 }
@@ -74,10 +76,10 @@ pub async fn submit(
     submit: std::result::Result<Query<Submit>, QueryRejection>,
     address: ConnectInfo<SocketAddr>,
     headers: HeaderMap,
-    body: std::result::Result<Bytes, BytesRejection>,
+    body: Body,
 ) -> Answer<(StatusCode, Json<Job>)> {
     let Submit { wait } = query(submit)?;
-    let request: Request = parse(&service, body)?;
+    let request: Request = parse(&service, body).await?;
     let job = service.submit(client_of(&headers, address), request).await?;
     let Some(wait) = wait.filter(|wait| *wait > 0.0) else {
         return Ok((StatusCode::ACCEPTED, Json(job)));
@@ -109,8 +111,8 @@ pub async fn list(
     State(service): Shared,
     which: std::result::Result<Query<Which>, QueryRejection>,
 ) -> Answer<Json<Jobs>> {
-    let Which { state, limit } = query(which)?;
-    let mut jobs = service.store.jobs(state, limit.unwrap_or(50).min(LONGEST_LIST))?;
+    let Which { state, kind, limit } = query(which)?;
+    let mut jobs = service.store.jobs(state, kind, limit.unwrap_or(50).min(LONGEST_LIST))?;
     for job in &mut jobs {
         job.progress = service.lives.get(&job.id).and_then(|live| live.progress());
     }

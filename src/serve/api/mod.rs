@@ -12,9 +12,8 @@ pub use openapi::document;
 use super::problem::Problem;
 use super::service::Service;
 use axum::Router;
-use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
-use axum::extract::{ConnectInfo, DefaultBodyLimit, Request, State};
+use axum::body::Body;
+use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
@@ -30,7 +29,6 @@ type Answer<T> = std::result::Result<T, Problem>;
 
 /// Everything that a service answers to.
 pub fn router(service: Arc<Service>) -> Router {
-    let limit = usize::try_from(service.limits.body_bytes).unwrap_or(usize::MAX);
     let guarded = Router::new()
         .route("/v1/datasets", post(datasets::upload).get(datasets::list))
         .route("/v1/datasets/{id}", get(datasets::show))
@@ -44,8 +42,7 @@ pub fn router(service: Arc<Service>) -> Router {
         .route("/v1/devices", get(various::devices))
         .route("/v1/openapi.json", get(various::openapi))
         .route("/metrics", get(various::metrics))
-        .layer(middleware::from_fn_with_state(service.clone(), authorise))
-        .layer(DefaultBodyLimit::max(limit));
+        .layer(middleware::from_fn_with_state(service.clone(), authorise));
     Router::new()
         .route("/healthz", get(various::health))
         .merge(page::routes())
@@ -103,13 +100,7 @@ fn client_of(headers: &HeaderMap, ConnectInfo(address): ConnectInfo<SocketAddr>)
 }
 
 /// A body that is small enough, as JSON.
-fn parse<T: serde::de::DeserializeOwned>(
-    service: &Service,
-    body: std::result::Result<Bytes, BytesRejection>,
-) -> Answer<T> {
-    let body = body.map_err(|rejection| match rejection.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => Problem::too_large("more", service.limits.body_bytes),
-        _ => Problem::bad("the body could not be read"),
-    })?;
+async fn parse<T: serde::de::DeserializeOwned>(service: &Service, body: Body) -> Answer<T> {
+    let body = uploads::collect(body, service.limits.body_bytes).await?;
     serde_json::from_slice(&body).map_err(|error| Problem::bad(format!("the body is no request: {error}")))
 }

@@ -4,7 +4,7 @@ use super::Answer;
 use crate::serve::id::ContentId;
 use crate::serve::problem::Problem;
 use crate::serve::service::Service;
-use axum::body::Body;
+use axum::body::{Body, BodyDataStream};
 use axum::http::{HeaderMap, header};
 use futures_util::StreamExt;
 use sha2::{Digest, Sha256};
@@ -28,6 +28,34 @@ impl Received {
     }
 }
 
+/// Of a body that is too large, so much is read before the refusal: a client that is still sending would not see it.
+const DRAINED: u64 = 64 << 20;
+
+/// Refuses a body of which `read` bytes have arrived.
+async fn refuse(mut stream: BodyDataStream, mut read: u64, most: u64) -> Problem {
+    let end = read.max(most) + DRAINED;
+    while let Some(Ok(part)) = stream.next().await {
+        read += part.len() as u64;
+        if read > end {
+            break;
+        }
+    }
+    Problem::too_large(format!("more than {most}"), most)
+}
+
+/// A small body, whole.
+pub(super) async fn collect(body: Body, most: u64) -> Answer<Vec<u8>> {
+    let mut stream = body.into_data_stream();
+    let mut all = Vec::new();
+    while let Some(part) = stream.next().await {
+        all.extend_from_slice(&part.map_err(|_| Problem::bad("the request broke off"))?);
+        if all.len() as u64 > most {
+            return Err(refuse(stream, all.len() as u64, most).await);
+        }
+    }
+    Ok(all)
+}
+
 /// Takes a body of at most the limit.
 pub(super) async fn receive(
     service: &Service,
@@ -38,8 +66,8 @@ pub(super) async fn receive(
     let most = service.limits.upload_bytes;
     let announced: Option<u64> =
         headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
-    if let Some(found) = announced.filter(|found| *found > most) {
-        return Err(Problem::too_large(found, most));
+    if announced.is_some_and(|found| found > most) {
+        return Err(refuse(body.into_data_stream(), 0, most).await);
     }
     if let (Some(disk), Some(announced)) = (service.max_disk, announced)
         && service.files.bytes() + announced > disk
@@ -56,7 +84,7 @@ pub(super) async fn receive(
         let part = part.map_err(|_| Problem::bad("the upload broke off"))?;
         bytes += part.len() as u64;
         if bytes > most {
-            return Err(Problem::too_large(format!("more than {most}"), most));
+            return Err(refuse(stream, bytes, most).await);
         }
         hash.update(&part);
         file.write_all(&part).await?;

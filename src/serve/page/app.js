@@ -12,6 +12,7 @@ const LISTED_JOBS = 12;
 /** What the page shows at present. */
 const now = {
   dataset: null,
+  file: null, // where it came from
   job: null, // the fit that is shown
   follower: null, // stops following it
   points: [],
@@ -128,10 +129,13 @@ function askForToken(refused) {
 async function upload(file) {
   if (!file) return;
   if (!/\.(csv|npz)$/i.test(file.name)) throw new Error(`${file.name} is neither a .csv nor a .npz file.`);
+  now.file = file;
   byId("data-note").textContent = `Sending ${file.name}…`;
+  const query = new URLSearchParams({ name: file.name });
+  const targets = byId("targets").value.trim();
+  if (targets && /\.csv$/i.test(file.name)) query.set("targets", targets);
   try {
-    const path = `/v1/datasets?name=${encodeURIComponent(file.name)}`;
-    showDataset(await (await request(path, { method: "POST", body: file })).json());
+    showDataset(await (await request(`/v1/datasets?${query}`, { method: "POST", body: file })).json(), file);
   } finally {
     byId("data-note").textContent = "";
   }
@@ -161,8 +165,8 @@ async function findDataset(id) {
   return datasets.find((dataset) => dataset.id === id) ?? null;
 }
 
-function showDataset(dataset) {
-  now.dataset = dataset;
+function showDataset(dataset, file = null) {
+  Object.assign(now, { dataset, file });
   byId("dataset").hidden = byId("model-section").hidden = !dataset;
   if (!dataset) return;
   const list = document.createElement("dl");
@@ -226,7 +230,7 @@ async function openFit(job) {
   Object.assign(now, { job, points: [], steps: null });
   location.hash = job.id;
   for (const id of ["progress-text", "progress-spoken", "log"]) byId(id).textContent = "";
-  byId("curve-figure").hidden = byId("result").hidden = byId("intervention").hidden = true;
+  byId("log-details").hidden = byId("curve-figure").hidden = byId("result").hidden = byId("intervention").hidden = true;
   byId("curve-line").setAttribute("d", "");
   now.sampler?.stop();
   byId("progress").hidden = false;
@@ -235,7 +239,7 @@ async function openFit(job) {
   listJobs();
   const { signal } = now.follower;
   if (!ENDED.has(job.state)) {
-    const on = { state: showAndList, progress: showProgress, log: ({ line }) => byId("log").append(line + "\n") };
+    const on = { state: showAndList, progress: showProgress, log: showLine };
     job = await follow(job.id, signal, on);
   }
   if (job.state === "failed") throw new Error(job.error ?? "The fit failed.");
@@ -263,6 +267,11 @@ function showState(job) {
 function showAndList(job) {
   showState(job);
   listJobs();
+}
+
+function showLine({ line }) {
+  byId("log-details").hidden = false;
+  byId("log").append(`${line}\n`);
 }
 
 function showProgress(progress) {
@@ -449,19 +458,17 @@ function shiftMoved() {
 
 async function listJobs() {
   try {
-    const [{ jobs }, { datasets }] = await Promise.all([get("/v1/jobs?limit=200"), get("/v1/datasets")]);
+    const [{ jobs }, { datasets }] = await Promise.all([get(`/v1/jobs?kind=fit&limit=${LISTED_JOBS}`), get("/v1/datasets")]);
     const names = new Map(datasets.map(({ id, name }) => [id, name]));
-    // Samples come by the hundred while a slider moves; they are not worth listing.
-    const shown = jobs.filter(({ kind }) => kind === "fit" || kind === "simulate").slice(0, LISTED_JOBS);
-    byId("jobs").replaceChildren(...shown.map((job) => jobItem(job, names)));
-    if (!shown.length) byId("jobs").textContent = "None yet.";
+    byId("jobs").replaceChildren(...jobs.map((job) => jobItem(job, names)));
+    if (!jobs.length) byId("jobs").textContent = "None yet.";
   } catch (error) {
     complain(error);
   }
 }
 
 function jobItem(job, names) {
-  const what = job.kind === "simulate" ? "Simulation" : `Fit of ${names.get(job.request.dataset) ?? "a dataset"}`;
+  const what = `Fit of ${names.get(job.request.dataset) ?? "a dataset"}`;
   const button = document.createElement("button");
   button.type = "button";
   button.setAttribute("aria-current", job.id === now.job?.id);
@@ -504,6 +511,7 @@ const openFromAddress = act(async () => {
 });
 
 byId("file").onchange = act(() => upload(byId("file").files[0]));
+byId("targets").onchange = act(() => upload(now.file));
 byId("simulate").onclick = act(simulate);
 byId("settings").onsubmit = (event) => {
   event.preventDefault();

@@ -49,13 +49,12 @@ export function drawCurve(points, steps) {
   picture.setAttribute("viewBox", `0 0 ${width} ${height}`);
   const positive = points.map((p) => p.loss).filter((v) => v > 0);
   const last = Math.max(steps ?? 0, points.at(-1)?.step ?? 1, 1);
-  const means = running(points, 12);
-  // The axis shows where the line has been, and the dots around it but for a few stray ones.
-  const sorted = [...positive].sort((a, b) => a - b);
-  const shown = [...means.map((p) => p.loss).filter((v) => v > 0), sorted[Math.floor(0.1 * sorted.length)], sorted.at(-1)];
-  const known = shown.filter((v) => v > 0);
-  const low = known.length ? Math.floor(Math.log10(Math.min(...known))) : -1;
-  const high = known.length ? Math.max(Math.ceil(Math.log10(Math.max(...known))), low + 1) : 0;
+  const means = running(points, Math.max(8, Math.ceil(points.length / 8)));
+  // About three decades below the top of the line: near convergence losses are noise around 0, whose small values say nothing.
+  const top10 = Math.log10(Math.max(...means.map((p) => p.loss), ...positive, 1e-30));
+  const line10 = Math.log10(Math.min(...means.map((p) => p.loss).filter((v) => v > 0), 10 ** top10));
+  const high = Math.ceil(top10);
+  const low = Math.min(Math.floor(Math.max(line10, top10 - 3)), high - 1);
   const x = (step) => left + ((width - left - right) * step) / last;
   const y = (loss) => {
     const t = loss > 0 ? (Math.log10(loss) - low) / (high - low) : 0;

@@ -6,16 +6,19 @@ use crate::engine::gpu::GpuEngine;
 use crate::engine::{Engine, Loss, LossSpec};
 use crate::kernel::KernelKind;
 use crate::model::{Model, Parameters};
-use crate::serve::id::{ContentId, JobId};
+use crate::serve::id::ContentId;
 use crate::serve::problem::sentence_of;
 use crate::serve::queue::Ticket;
 use crate::serve::request::{LossRequest, Request};
-use crate::serve::service::{Finished, Service};
+use crate::serve::service::{Ending, Finished, Service};
 use crate::serve::store::{JobState, now};
 use crate::{Error, Matrix, Result};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// Those who ask about each dataset; a seed is part of what they ask.
+type Group = BTreeMap<(ContentId, u64), Vec<Ticket>>;
 
 fn request_of(ticket: &Ticket) -> &LossRequest {
     match &*ticket.request {
@@ -33,10 +36,10 @@ pub(in crate::serve) fn evaluate(
 ) {
     let (cancelled, tickets): (Vec<Ticket>, Vec<Ticket>) =
         tickets.into_iter().partition(|ticket| ticket.live.is_cancelled());
-    let mut ended: Vec<(JobId, JobState, Option<Finished>, Option<String>)> =
+    let mut ended: Vec<Ending> =
         cancelled.into_iter().map(|ticket| (ticket.id, JobState::Cancelled, None, None)).collect();
     // The same data is evaluated once, whoever asks. Bandwidths from the data may differ, and so do the groups.
-    let mut groups: BTreeMap<(u64, usize), BTreeMap<(ContentId, u64), Vec<Ticket>>> = BTreeMap::new();
+    let mut groups: BTreeMap<(u64, usize), Group> = BTreeMap::new();
     for ticket in tickets {
         let request = request_of(&ticket);
         match prepare(service, request) {

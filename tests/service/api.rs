@@ -1,0 +1,356 @@
+//! Every address: what it answers, and what it refuses.
+
+use crate::server::{Client, Server};
+use crate::small_data;
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader};
+use std::process::Command;
+
+#[test]
+fn from_data_to_a_prediction() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, bytes) = small_data(folder.path());
+    let server = Server::start(&folder.path().join("service"), &[]);
+    let client = server.client();
+    assert_eq!(client.get("/healthz").expect(200), json!({ "status": "ok" }));
+    assert_eq!(client.get("/v1/devices").expect(200)["devices"][0]["name"], "cpu");
+
+    // The same content is kept once, whatever its name.
+    let first = client.post("/v1/datasets?name=train.npz", &bytes).expect(201);
+    let again = client.post("/v1/datasets?name=other.npz", &bytes).expect(200);
+    assert_eq!(first, again);
+    assert_eq!((first["rows"].as_u64(), first["variables"].as_array().unwrap().len()), (Some(360), 5));
+    assert_eq!(first["environments"].as_array().unwrap().len(), 3);
+    let data = first["id"].as_str().unwrap();
+    assert_eq!(client.get(&format!("/v1/datasets/{data}")).expect(200), first);
+    assert_eq!(client.get("/v1/datasets").expect(200)["datasets"], json!([first]));
+
+    // csv with targets by name.
+    let csv = "a,b,env\n1,2,0\n2,1,0\n0,0.5,1\n3,0.25,1\n";
+    let found = client.post("/v1/datasets?name=small.csv&targets=1%3Db", csv).expect(201);
+    assert_eq!(found["environments"][1]["targets"], json!(["b"]));
+
+    // The same fit as on the command line: the same bytes.
+    let fit =
+        client.run(&json!({ "kind": "fit", "dataset": data, "settings": { "bandwidth": 3, "lambda": 0.1 } }));
+    assert_eq!(fit["state"], "done", "{fit}");
+    let model = fit["result"]["model"].as_str().unwrap();
+    let id = fit["id"].as_str().unwrap();
+    let served = client.get(&format!("/v1/jobs/{id}/files/model.safetensors"));
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let local = Command::new(env!("CARGO_BIN_EXE_skds"))
+        .args([
+            "fit",
+            &at("train.npz"),
+            "-o",
+            &at("local.safetensors"),
+            "--bandwidth",
+            "3",
+            "--lambda",
+            "0.1",
+        ])
+        .args(["--device", "cpu"])
+        .output()
+        .unwrap();
+    assert!(local.status.success());
+    assert_eq!(served.body, std::fs::read(at("local.safetensors")).unwrap());
+    assert_eq!(client.get(&format!("/v1/models/{model}")).expect(200)["kind"], "linear");
+    let uploaded = client.post("/v1/models", &served.body).expect(201);
+    assert_eq!(uploaded["id"], model);
+
+    let sample = json!({ "kind": "sample", "model": model, "n": 500, "shift": { "x0": 1.0 }, "seed": 3 });
+    let sample = client.run(&sample);
+    assert_eq!(sample["result"]["variables"].as_array().unwrap().len(), 5);
+    let counts = sample["result"]["variables"][0]["histogram"]["counts"].as_array().unwrap();
+    assert_eq!(counts.iter().map(|count| count.as_u64().unwrap()).sum::<u64>(), 500);
+    assert_eq!(sample["files"], json!(["samples.npz"]));
+
+    let test = client.upload("test.npz", &std::fs::read(folder.path().join("test.npz")).unwrap());
+    let evaluation = client.run(&json!({ "kind": "evaluate", "model": model, "dataset": test }));
+    assert_eq!(evaluation["result"]["evaluation"]["environments"], 2, "{evaluation}");
+
+    let loss = json!({ "kind": "loss", "model": model, "dataset": data, "bandwidth": 2, "gradient": true });
+    let loss = client.run(&loss);
+    assert!(loss["result"]["loss"].is_number() && loss["files"] == json!(["gradient.safetensors"]), "{loss}");
+
+    let settings =
+        json!({ "system": "scm", "dim": 4, "rows": 30, "train_envs": 2, "test_envs": 2, "edges": 1 });
+    let simulated = client.run(&json!({ "kind": "simulate", "settings": settings }));
+    assert_eq!(simulated["files"], json!(["manifest.json", "test.npz", "train.npz", "truth.npz"]));
+    let made = simulated["result"]["train"].as_str().unwrap();
+    assert_eq!(client.get(&format!("/v1/datasets/{made}")).expect(200)["rows"], 90);
+
+    let jobs = client.get("/v1/jobs?state=done&limit=3").expect(200);
+    assert_eq!(jobs["jobs"].as_array().unwrap().len(), 3);
+    assert_eq!(jobs["jobs"][0]["kind"], "simulate");
+    let metrics = String::from_utf8(client.get("/metrics").body).unwrap();
+    assert!(metrics.contains("skds_jobs{kind=\"fit\",state=\"done\"} 1"), "{metrics}");
+}
+
+#[test]
+fn the_page_loads_nothing_from_elsewhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), &[]);
+    let response = ureq::get(&server.url).call().unwrap();
+    let policy = response.headers()["content-security-policy"].to_str().unwrap();
+    assert!(policy.starts_with("default-src 'none'; script-src 'self'"), "{policy}");
+    let client = server.client();
+    for (path, piece) in
+        [("/", "<!doctype html>"), ("/app.js", "fetch"), ("/plots.js", "svg"), ("/style.css", "{")]
+    {
+        let answer = client.get(path);
+        let text = String::from_utf8(answer.body).unwrap();
+        assert_eq!(answer.status, 200);
+        assert!(text.to_lowercase().contains(piece), "{path}");
+        let elsewhere = text.matches("http").count() - text.matches("http://www.w3.org").count();
+        assert!(elsewhere == 0 || path != "/", "{path} names other places");
+    }
+}
+
+#[test]
+fn a_fit_is_followed_let_pass_and_cancelled() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, bytes) = small_data(folder.path());
+    let server = Server::start(&folder.path().join("service"), &[]);
+    let client = server.client();
+    let data = client.upload("train.npz", &bytes);
+    let quick =
+        client.run(&json!({ "kind": "fit", "dataset": data, "settings": { "bandwidth": 3, "lambda": 0.1 } }));
+    let model = quick["result"]["model"].clone();
+    let long = json!({ "kind": "fit", "dataset": data, "settings": { "solver": "adam", "steps": 4_000_000, "batch": 64 } });
+    let id = client.submit(&long);
+    let response = ureq::get(format!("{}/v1/jobs/{id}/events", server.url)).call().unwrap();
+    let mut lines = BufReader::new(response.into_body().into_reader()).lines().map(Result::unwrap);
+    assert_eq!(lines.next().unwrap(), "event: state");
+    let progress = lines.find(|line| line == "event: progress").and_then(|_| lines.next()).unwrap();
+    let progress: Value = serde_json::from_str(progress.strip_prefix("data: ").unwrap()).unwrap();
+    assert_eq!(progress["steps"], 4_000_000);
+    assert!(progress["loss"].is_number() && progress["seconds_left"].is_number(), "{progress}");
+    // A short question is answered while the fit goes on, on the same device.
+    let loss = client.run(&json!({ "kind": "loss", "model": model, "dataset": data, "bandwidth": 2 }));
+    assert_eq!(loss["state"], "done");
+    assert_eq!(client.get(&format!("/v1/jobs/{id}")).expect(200)["state"], "running");
+    client.post(&format!("/v1/jobs/{id}/cancel"), "").expect(200);
+    let job = client.wait_for(&id, &["cancelled", "done"]);
+    assert_eq!(job["state"], "cancelled");
+    // The stream ends with the last state.
+    let last = lines.filter(|line| line.starts_with("data: ")).last().unwrap();
+    assert!(last.contains("\"cancelled\""), "{last}");
+    // One that waits is cancelled at once; one that has ended stays as it is.
+    let blocking = client.submit(&long);
+    let waiting = client.submit(&long);
+    assert_eq!(client.post(&format!("/v1/jobs/{waiting}/cancel"), "").expect(200)["state"], "cancelled");
+    client.post(&format!("/v1/jobs/{blocking}/cancel"), "").expect(200);
+    client.wait_for(&blocking, &["cancelled"]);
+    let ended = quick["id"].as_str().unwrap();
+    assert_eq!(client.post(&format!("/v1/jobs/{ended}/cancel"), "").expect(200)["state"], "done");
+}
+
+#[test]
+fn wrong_requests_get_one_sentence_and_say_nothing_about_the_host() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, bytes) = small_data(folder.path());
+    let server =
+        Server::start(&folder.path().join("service"), &["--max-upload", "1", "--max-variables", "9"]);
+    let client = server.client();
+    let data = client.upload("train.npz", &bytes);
+    let nobody = "0".repeat(64);
+    let post = |path: &str, body: &str| client.post(path, body);
+    let jobs = |body: Value| client.post("/v1/jobs", body.to_string());
+    let cases: Vec<(String, &str)> = vec![
+        (post("/v1/jobs", "{\"kind\": \"fit\"").refused(400), "the body is no request"),
+        (post("/v1/jobs", "[1]").refused(400), "the body is no request"),
+        (jobs(json!({ "kind": "dance" })).refused(400), "unknown variant `dance`"),
+        (jobs(json!({ "kind": "fit", "dataset": "../../etc/passwd" })).refused(400), "expected 64 digits"),
+        (jobs(json!({ "kind": "fit", "dataset": nobody })).refused(404), "no such dataset"),
+        (jobs(json!({ "kind": "sample", "model": nobody })).refused(404), "no such model"),
+        (jobs(json!({ "kind": "fit", "dataset": data, "settings": { "lambda": -1.0 } })).refused(400), "lambda is -1"),
+        (jobs(json!({ "kind": "fit", "dataset": data, "settings": { "lamda": 1.0 } })).refused(400), "unknown field `lamda`"),
+        (jobs(json!({ "kind": "fit", "dataset": data, "device": "abacus" })).refused(400), "unknown device 'abacus'"),
+        (
+            jobs(json!({ "kind": "fit", "dataset": data, "settings": { "model": "basis", "features": "/etc/passwd" } }))
+                .refused(400),
+            "reads no files of its clients",
+        ),
+        (jobs(json!({ "kind": "simulate", "settings": { "dim": 50, "edges": 2 } })).refused(422), "expected at most 9"),
+        (post("/v1/jobs", &"x".repeat(2 << 20)).refused(413), "expected at most"),
+        (post("/v1/datasets?name=a.npz", "not a zip").refused(400), "the file"),
+        (post("/v1/datasets?name=a.csv", "a,b\n1,2\n3\n").refused(400), "the file"),
+        (post("/v1/datasets?name=a.csv", "a,b\n1,NaN\n3,4\n").refused(400), "the file"),
+        (post("/v1/datasets?name=a.csv", "").refused(400), "the file"),
+        (post("/v1/datasets?name=a.txt", "x").refused(400), "expected: .npz or .csv"),
+        (post("/v1/datasets", "x").refused(400), "name"),
+        (client.post("/v1/datasets?name=a.npz", vec![0; (1 << 20) + 1]).refused(413), "expected at most 1048576"),
+        (post("/v1/models", "not a model").refused(400), "the file"),
+        (client.get("/v1/jobs/1").refused(404), "no such job"),
+        (client.get(&format!("/v1/jobs/{}", "a".repeat(32))).refused(404), "no such job"),
+        (client.get("/v1/jobs?state=dancing").refused(400), "dancing"),
+        (client.get("/v1/datasets/..%2f..%2fetc").refused(404), "no such dataset"),
+        (client.get("/v2").refused(404), "no such address"),
+        (post("/healthz", "").refused(405), "other methods"),
+    ];
+    let wide = (0..12).map(|j| format!("x{j}")).collect::<Vec<_>>().join(",")
+        + "\n"
+        + &"1,".repeat(11)
+        + "1\n"
+        + &"2,".repeat(11)
+        + "1\n";
+    let wide = post("/v1/datasets?name=a.csv", &wide).refused(422);
+    assert!(wide.contains("is 12, expected at most 9"), "{wide}");
+    let host = folder.path().to_str().unwrap();
+    for (sentence, piece) in cases {
+        assert!(sentence.contains(piece), "{piece}: {sentence}");
+        assert!(!sentence.contains(host) && !sentence.contains("/tmp"), "{sentence}");
+    }
+    let id =
+        client.run(&json!({ "kind": "fit", "dataset": data, "settings": { "bandwidth": 3, "lambda": 0.1 } }));
+    let id = id["id"].as_str().unwrap();
+    for name in ["..%2f..%2fservice.sqlite", "service.sqlite", "model.checkpoint.safetensors"] {
+        assert_eq!(client.get(&format!("/v1/jobs/{id}/files/{name}")).refused(404), "there is no such file");
+    }
+    // Nothing half-received is left.
+    assert_eq!(std::fs::read_dir(folder.path().join("service/uploads")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_token_guards_everything_but_the_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token");
+    std::fs::write(&file, "a-long-enough-token\n").unwrap();
+    let server = Server::start(&folder.path().join("service"), &["--token-file", file.to_str().unwrap()]);
+    for token in [None, Some("wrong"), Some("a-long-enough-tokeN"), Some("")] {
+        let client = Client::new(&server.url, token);
+        for path in ["/v1/jobs", "/v1/datasets", "/v1/openapi.json", "/metrics", "/v1/devices"] {
+            assert!(client.get(path).refused(401).contains("token is missing or wrong"));
+        }
+        client.post("/v1/jobs", "{}").refused(401);
+        assert_eq!((client.get("/").status, client.get("/healthz").status), (200, 200));
+    }
+    let client = Client::new(&server.url, Some("a-long-enough-token"));
+    client.get("/v1/jobs").expect(200);
+    let refused = |args: &[&str], piece: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_skds")).arg("serve").args(args).output().unwrap();
+        let sentence = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(sentence.contains(piece), "{sentence}");
+        assert_eq!(output.status.code(), Some(2));
+    };
+    let data = folder.path().join("other").to_str().unwrap().to_owned();
+    refused(&["--listen", "0.0.0.0:0", "--data", &data], "expected a token for it");
+    std::fs::write(&file, "short").unwrap();
+    refused(&["--data", &data, "--token-file", file.to_str().unwrap()], "expected at least 16");
+    refused(&["--data", &data, "--max-disk", "0"], "--max-disk is 0");
+    refused(&["--data", file.to_str().unwrap()], "cannot create");
+}
+
+#[test]
+fn a_full_queue_says_when_to_come_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, bytes) = small_data(folder.path());
+    let server = Server::start(&folder.path().join("service"), &["--max-queued", "2"]);
+    let client = server.client();
+    let data = client.upload("train.npz", &bytes);
+    let long = json!({ "kind": "fit", "dataset": data, "settings": { "solver": "adam", "steps": 4_000_000, "batch": 64 } });
+    let first = client.submit(&long);
+    client.wait_for(&first, &["running"]);
+    let waiting: Vec<String> = (0..2).map(|_| client.submit(&long)).collect();
+    let refused = client.post("/v1/jobs", long.to_string());
+    assert!(refused.refused(429).contains("2 jobs wait already"));
+    assert_eq!(refused.retry_after.as_deref(), Some("2"));
+    for id in waiting.iter().chain([&first]) {
+        client.post(&format!("/v1/jobs/{id}/cancel"), "").expect(200);
+    }
+    client.wait_for(&first, &["cancelled"]);
+}
+
+/// Checks a value against a schema of the document: types, required properties, references.
+fn check(document: &Value, schema: &Value, value: &Value, at: &str) -> Result<(), String> {
+    if let Some(reference) = schema["$ref"].as_str() {
+        let target =
+            document.pointer(reference.trim_start_matches('#')).ok_or(format!("{at}: no {reference}"))?;
+        return check(document, target, value, at);
+    }
+    for key in ["oneOf", "anyOf"] {
+        if let Some(choices) = schema[key].as_array() {
+            return match choices.iter().any(|choice| check(document, choice, value, at).is_ok()) {
+                true => Ok(()),
+                false => Err(format!("{at}: {value} fits none of {choices:?}")),
+            };
+        }
+    }
+    for part in schema["allOf"].as_array().into_iter().flatten() {
+        check(document, part, value, at)?;
+    }
+    let name = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    let allowed: Vec<&str> = match &schema["type"] {
+        Value::String(one) => vec![one],
+        Value::Array(several) => several.iter().filter_map(Value::as_str).collect(),
+        _ => vec![],
+    };
+    let fits =
+        allowed.is_empty() || allowed.contains(&name) || (name == "integer" && allowed.contains(&"number"));
+    if !fits {
+        return Err(format!("{at}: {value} is {name}, expected {allowed:?}"));
+    }
+    for required in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        if value.is_object() && value.get(required).is_none() {
+            return Err(format!("{at}: no {required} in {value}"));
+        }
+    }
+    if let (Some(properties), Some(fields)) = (schema["properties"].as_object(), value.as_object()) {
+        for (name, field) in fields {
+            if let Some(schema) = properties.get(name) {
+                check(document, schema, field, &format!("{at}.{name}"))?;
+            }
+        }
+    }
+    for (k, item) in value.as_array().into_iter().flatten().enumerate() {
+        check(document, &schema["items"], item, &format!("{at}[{k}]"))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn answers_are_as_the_document_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, bytes) = small_data(folder.path());
+    let server = Server::start(&folder.path().join("service"), &[]);
+    let client = server.client();
+    let document = client.get("/v1/openapi.json").expect(200);
+    let agrees = |path: &str, method: &str, status: &str, value: &Value| {
+        let response = &document["paths"][path][method]["responses"][status];
+        let schema = &response["content"]["application/json"]["schema"];
+        assert!(schema.is_object(), "{method} {path} {status} is not described: {response}");
+        check(&document, schema, value, path).unwrap();
+        schema.clone()
+    };
+    let dataset = client.post("/v1/datasets?name=train.npz", &bytes).expect(201);
+    agrees("/v1/datasets", "post", "201", &dataset);
+    agrees("/v1/datasets", "get", "200", &client.get("/v1/datasets").expect(200));
+    let fit =
+        json!({ "kind": "fit", "dataset": dataset["id"], "settings": { "bandwidth": 3, "lambda": 0.1 } });
+    let job = client.post("/v1/jobs?wait=60", fit.to_string()).expect(200);
+    agrees("/v1/jobs", "post", "200", &job);
+    agrees("/v1/jobs", "get", "200", &client.get("/v1/jobs").expect(200));
+    agrees("/v1/jobs/{id}", "get", "200", &job);
+    let request =
+        &document["paths"]["/v1/jobs"]["post"]["requestBody"]["content"]["application/json"]["schema"];
+    check(&document, request, &job["request"], "request").unwrap();
+    let model = job["result"]["model"].as_str().unwrap();
+    agrees("/v1/models/{id}", "get", "200", &client.get(&format!("/v1/models/{model}")).expect(200));
+    agrees("/v1/devices", "get", "200", &client.get("/v1/devices").expect(200));
+    agrees("/healthz", "get", "200", &client.get("/healthz").expect(200));
+    agrees("/v1/jobs", "post", "400", &client.post("/v1/jobs", "{}").expect(400));
+    // The check itself notices what is wrong.
+    let schema = agrees("/v1/jobs", "post", "200", &job);
+    let mut wrong = job.clone();
+    wrong["created"] = json!("yesterday");
+    assert!(check(&document, &schema, &wrong, "job").is_err());
+}

@@ -1,0 +1,75 @@
+//! `skds --server`: the same commands, the same files.
+
+use crate::server::Server;
+use crate::small_data;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn skds(server: Option<&str>, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_skds"));
+    if let Some(url) = server {
+        command.args(["--server", url]);
+    }
+    command.args(args).output().unwrap()
+}
+
+#[test]
+fn commands_leave_the_same_files_as_without_a_service() {
+    let folder = tempfile::tempdir().unwrap();
+    small_data(folder.path());
+    let server = Server::start(&folder.path().join("service"), &[]);
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let both = |name: &str, args: &[&str], output: &str, ending: &str, files: &[&str]| {
+        let mut texts = Vec::new();
+        for (side, url) in [("here", None), ("there", Some(server.url.as_str()))] {
+            let out = at(&format!("{name}-{side}{ending}"));
+            let found = skds(url, &[args, &[output, &out]].concat());
+            assert!(found.status.success(), "{name} {side}: {}", String::from_utf8_lossy(&found.stderr));
+            texts.push(String::from_utf8(found.stdout).unwrap());
+        }
+        for file in files {
+            let read = |side: &str| std::fs::read(at(&format!("{name}-{side}{file}"))).unwrap();
+            assert!(read("here") == read("there"), "{name}{file} differs");
+        }
+        texts
+    };
+    let (train, test) = (at("train.npz"), at("test.npz"));
+    let exact = ["fit", &train, "--standardize"];
+    both("exact", &exact, "-o", ".safetensors", &[".safetensors", ".tuning.csv", ".tuning.svg"]);
+    let adam = ["fit", &train, "--solver", "adam", "--steps", "300", "--batch", "64"];
+    both("adam", &adam, "-o", ".safetensors", &[".safetensors", ".log.jsonl", ".loss.svg"]);
+    let model = at("exact-here.safetensors");
+    let sample = ["sample", &model, "-n", "50", "--shift", "x1=0.5", "--seed", "4"];
+    both("samples", &sample, "-o", ".npz", &[".npz"]);
+    both("table", &sample, "-o", ".csv", &[".csv"]);
+    let loss = ["loss", &train, "--params", &model, "--bandwidth", "2", "--device", "cpu"];
+    both("loss", &loss, "--grad", ".safetensors", &[".safetensors"]);
+    let sizes = ["--dim", "4", "--rows", "30", "--train-envs", "2", "--test-envs", "2", "--edges", "1"];
+    let simulate = [&["simulate", "scm"][..], &sizes].concat();
+    both("system", &simulate, "-o", "", &["/train.npz", "/test.npz", "/truth.npz", "/manifest.json"]);
+
+    let evaluate = |url: Option<&str>| skds(url, &["evaluate", &model, &test]).stdout;
+    assert_eq!(evaluate(None), evaluate(Some(&server.url)));
+    assert!(!evaluate(None).is_empty());
+}
+
+#[test]
+fn what_a_service_refuses_or_does_not_have_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    small_data(folder.path());
+    let server = Server::start(&folder.path().join("service"), &["--max-variables", "3"]);
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let refused = |url: &str, args: &[&str], piece: &str| {
+        let output = skds(Some(url), args);
+        let sentence = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(sentence.contains(piece), "{sentence}");
+        assert_eq!(output.status.code(), Some(2), "{sentence}");
+    };
+    let (train, out) = (at("train.npz"), at("out.safetensors"));
+    refused(&server.url, &["fit", &train, "-o", &out], "is 5, expected at most 3");
+    refused(&server.url, &["fit", "nowhere.npz", "-o", &out], "cannot read nowhere.npz");
+    refused(&server.url, &["devices"], "a command that services do not have");
+    refused("http://127.0.0.1:9", &["fit", &train, "-o", &out], "does not answer");
+    refused("over there", &["fit", &train, "-o", &out], "expected an address like http://");
+    assert!(!Path::new(&out).exists());
+}
