@@ -6,12 +6,12 @@
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Par};
-use skds::Matrix;
 use skds::data::Dataset;
 use skds::kernel::KernelKind;
 use skds::model::{Penalty, PenaltyKind};
 use skds::objective::Estimator;
 use skds::solve::{Design, Exact, Spec, Statistics};
+use skds::{Matrix, Progress};
 use std::time::Duration;
 
 fn data(environments: usize, rows: usize, d: usize) -> Dataset {
@@ -49,7 +49,10 @@ fn statistics(c: &mut Criterion) {
             let kernel = kind.with_bandwidth((d as f64).sqrt()).expect("a valid bandwidth");
             group.throughput(Throughput::Elements((products * environments * rows * rows * d) as u64));
             group.bench_function(BenchmarkId::from_parameter(kind), |b| {
-                b.iter(|| Statistics::of(&data, &Design::Linear, kernel, Estimator::V).expect("finite"));
+                b.iter(|| {
+                    Statistics::of(&data, &Design::Linear, kernel, Estimator::V, &Progress::default())
+                        .expect("finite")
+                });
             });
         }
         group.finish();

@@ -72,7 +72,8 @@ fn run(picture: &Path) -> Result<()> {
     let wanted = [Wanted { targets: vec![1], means: vec![mean] }];
     let predict = |model: &Model| {
         let settings = SampleSettings::default();
-        let found = match_means(&Sampler::cpu(), model, &wanted, &settings, 0, &mut |_| {})?.remove(0)?;
+        let found =
+            match_means(&Sampler::cpu(), model, &wanted, &settings, 0, &Default::default())?.remove(0)?;
         stationary_samples(model, &found, ROWS, &settings, 7)
     };
     let (cubic, straight) = (predict(&model)?, predict(&linear)?);

@@ -110,7 +110,7 @@ fn run(picture: &Path) -> Result<()> {
     let (target, by) = UNSEEN;
     let happened = draw(&push(target, by)?, 100)?;
     let wanted = Wanted { targets: vec![target], means: vec![mean(&happened, target)] };
-    let found = match_means(&Sampler::cpu(), &model, &[wanted], &exact, 0, &mut |_| {})?.remove(0)?;
+    let found = match_means(&Sampler::cpu(), &model, &[wanted], &exact, 0, &Default::default())?.remove(0)?;
     let predicted = stationary_samples(&model, &found, ROWS, &exact, 200)?;
 
     println!("urchins are pushed, which no training environment did:\n");

@@ -12,10 +12,9 @@ use skds::data::Dataset;
 use skds::evaluate::{Wanted, match_means, median, predict};
 use skds::model::{Activation, Drift, Model, Noise, Parameters};
 use skds::sample::{Draw, Intervention, SampleSettings, Sampler};
-use skds::{Error, Matrix, Result};
+use skds::{Error, Matrix, Progress, Result};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::AtomicU64;
 
 fn main() -> ExitCode {
     let arguments: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
@@ -36,7 +35,8 @@ fn main() -> ExitCode {
 /// Scores the predictions of every test environment.
 fn score(model: &Path, test: &Path) -> Result<()> {
     let (model, test) = (Model::read(model)?, Dataset::read(test, None)?);
-    let predictions = predict(&Sampler::cpu(), &model, &test, &SampleSettings::default(), 0, &mut |_| {})?;
+    let predictions =
+        predict(&Sampler::cpu(), &model, &test, &SampleSettings::default(), 0, &Progress::default())?;
     let mut distances = Vec::new();
     for prediction in &predictions {
         match (&prediction.scores, &prediction.unstable) {
@@ -83,14 +83,14 @@ fn ask() -> Result<()> {
     let (settings, sampler) = (SampleSettings::default(), Sampler::cpu());
     let insulin = model.variable("insulin")?;
     let wanted = Wanted { targets: vec![insulin], means: vec![2.0] };
-    let pushed = match_means(&sampler, &model, &[wanted], &settings, 1, &mut |_| {})?.remove(0)?;
+    let pushed = match_means(&sampler, &model, &[wanted], &settings, 1, &Progress::default())?.remove(0)?;
     println!("a shift of {:+.2} brings insulin to 2\n", pushed.shift[insulin]);
 
     // Both laws at once.
     let at_rest = Intervention::none(model.dim());
     let draws = [&at_rest, &pushed].map(|intervention| Draw { intervention, samples: 2000, seed: 2 });
     let mut means = Vec::new();
-    for samples in sampler.draw(&model, &draws, &settings, &AtomicU64::new(0))? {
+    for samples in sampler.draw(&model, &draws, &settings, &Progress::default())? {
         let samples = samples?;
         let mean =
             |j: usize| (0..samples.rows()).map(|i| samples[(i, j)]).sum::<f64>() / samples.rows() as f64;

@@ -30,6 +30,9 @@ pub enum Error {
     /// A computation on valid input has no finite result: a loss or gradient is NaN, a process runs away.
     #[error("{0}")]
     NonFinite(String),
+    /// The work was told to stop ([`Progress::stop`](crate::Progress::stop)).
+    #[error("the work was stopped")]
+    Stopped,
     /// A device computed something else than the reference did.
     #[error("{0}")]
     Mismatch(String),

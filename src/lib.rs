@@ -61,6 +61,7 @@ mod named;
 pub mod objective;
 mod output;
 pub mod plot;
+mod progress;
 pub mod sample;
 mod scalar;
 pub mod serve;
@@ -69,4 +70,5 @@ pub mod solve;
 
 pub use error::{DeviceFailure, Error, Result};
 pub use matrix::Matrix;
+pub use progress::Progress;
 pub use scalar::Scalar;

@@ -6,10 +6,9 @@ use crate::bench::report::{DeviceReport, Report};
 use crate::bench::{Effort, Machine, Place, memory, paper, peers, roofline, scaling, training};
 use crate::engine::gpu::adapters;
 use crate::engine::{Chosen, Device};
-use crate::{Error, Result};
+use crate::{Error, Progress, Result};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 /// Measure how fast losses, training and fits are on this machine.
@@ -91,19 +90,20 @@ impl Args {
 
 /// Counts what is done of one section.
 struct Steps {
-    done: Arc<AtomicU64>,
+    progress: Arc<Progress>,
     _watch: Watch,
 }
 
 impl Steps {
     fn new(what: &'static str, all: u64) -> Self {
-        let done = Arc::new(AtomicU64::new(0));
-        let _watch = Watch::new(what, done.clone(), all);
-        Steps { done, _watch }
+        let progress = Arc::new(Progress::default());
+        let _watch = Watch::new(what, progress.clone(), all);
+        Steps { progress, _watch }
     }
 
     fn one(&self) {
-        self.done.fetch_add(1, Ordering::Relaxed);
+        // Nobody asks a bench to stop.
+        let _ = self.progress.add(1);
     }
 }
 

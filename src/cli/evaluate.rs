@@ -3,18 +3,14 @@
 use super::device::DeviceArgs;
 use super::remote::{self, Remote};
 use super::{print_report, progress::Watch};
-use crate::Result;
 use crate::data::Dataset;
-use crate::evaluate::{Evaluation, check_test_data, predict};
+use crate::evaluate::{Evaluation, PREDICTED, check_test_data, predict};
 use crate::model::Model;
 use crate::sample::{Method, SampleSettings};
 use crate::serve::{EvaluateRequest, Request};
+use crate::{Progress, Result};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// What progress is counted in.
-const PARTS: u64 = 1000;
 
 /// Predict unseen interventions and compare with what happened.
 #[derive(clap::Args)]
@@ -58,11 +54,9 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let settings =
         SampleSettings { method: args.method, nonnegative: args.nonnegative, ..SampleSettings::default() };
     let sampler = args.device.sampler(settings.method_for(&model)?)?;
-    let done = Arc::new(AtomicU64::new(0));
-    let watch = Watch::new("parts", done.clone(), PARTS);
-    let predictions = predict(&sampler, &model, &test, &settings, args.seed, &mut |share| {
-        done.store((share * PARTS as f64) as u64, Ordering::Relaxed);
-    })?;
+    let progress = Arc::new(Progress::default());
+    let watch = Watch::new("parts", progress.clone(), PREDICTED);
+    let predictions = predict(&sampler, &model, &test, &settings, args.seed, &progress)?;
     drop(watch);
     let report = Evaluation::new(predictions);
     print_report(args.json, &report, || report.to_text())

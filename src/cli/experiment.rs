@@ -7,11 +7,10 @@ use crate::experiment::{
     published_text, seconds_text, significance_text, summaries,
 };
 use crate::plot::{check_picture_path, write_grid, write_picture};
-use crate::{Error, Result};
+use crate::{Error, Progress, Result};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 /// Compare methods on many simulated systems.
@@ -153,10 +152,10 @@ fn run_plan(args: &RunArgs) -> Result<()> {
     let plan = Plan::read(&args.plan)?;
     let runner = Runner { plan: &plan, folder: &args.output };
     let start = Instant::now();
-    let done = Arc::new(AtomicU64::new(0));
+    let progress = Arc::new(Progress::default());
     let cells = runner.cells(args.shard);
-    let watch = Watch::new("cells", done.clone(), cells);
-    let outcome = runner.run(args.shard, &Warner, &done);
+    let watch = Watch::new("cells", progress.clone(), cells);
+    let outcome = runner.run(args.shard, &Warner, &progress);
     drop(watch);
     outcome?;
     // Other shards may still be at work.

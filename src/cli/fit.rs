@@ -257,9 +257,11 @@ pub(super) fn run_remote(args: &Args, remote: &Remote) -> Result<()> {
     });
     let job = remote.run(&request, args.json)?;
     // The model comes last: where it is, everything is.
-    let others = job.files.iter().filter(|name| *name != "model.safetensors");
-    for name in others {
-        let ending = name.strip_prefix("model.").unwrap_or(name);
+    for name in &job.files {
+        // The service has made pictures and graphs too, which are commands of their own here.
+        let Some(ending) = name.strip_prefix("model.").filter(|ending| *ending != "safetensors") else {
+            continue;
+        };
         remote.fetch(&job, name, &args.output.with_extension(ending))?;
     }
     remote.fetch(&job, "model.safetensors", &args.output)?;

@@ -2,14 +2,13 @@
 
 use super::print_report;
 use super::progress::Watch;
-use crate::Result;
 use crate::engine::Engine;
 use crate::engine::gpu::GpuEngine;
 use crate::fit::{ExactFit, Problem, Stability, Tuning};
+use crate::{Progress, Result};
 use serde::Serialize;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 /// What is printed.
@@ -43,15 +42,15 @@ pub(super) fn run(
     json: bool,
 ) -> Result<()> {
     let start = Instant::now();
-    let done = Arc::new(AtomicU64::new(0));
-    let watch = Watch::new("fits", done.clone(), problem.solves()?);
-    let mut fit = problem.solve(gpu, &done)?;
+    let progress = Arc::new(Progress::default());
+    let watch = Watch::new("fits", progress.clone(), problem.solves()?);
+    let mut fit = problem.solve(gpu, &progress)?;
     drop(watch);
     let seconds = start.elapsed().as_secs_f64();
     if let Some(count) = bootstrap {
-        let done = Arc::new(AtomicU64::new(0));
-        let watch = Watch::new("resamples", done.clone(), count as u64);
-        fit.model.intervals = Some(Box::new(problem.bootstrap(fit.tuning.as_ref(), count, &done)?));
+        let progress = Arc::new(Progress::default());
+        let watch = Watch::new("resamples", progress.clone(), count as u64);
+        fit.model.intervals = Some(Box::new(problem.bootstrap(fit.tuning.as_ref(), count, &progress)?));
         drop(watch);
     }
     fit.write(path)?;

@@ -2,9 +2,9 @@
 
 use super::print_report;
 use crate::graph::{Format, Graph};
-use crate::model::{Drift, Model};
-use crate::plot::{Panel, check_picture_path, write_picture};
-use crate::{Error, Matrix, Result};
+use crate::model::Model;
+use crate::plot::{check_picture_path, write_picture};
+use crate::{Error, Result};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -105,23 +105,13 @@ pub(super) fn run(args: &Args) -> Result<()> {
         selected.write(path)?;
     }
     if let Some(path) = &args.heatmap {
-        write_picture(path, "Effects", &[heatmap(&report, &selected)])?;
+        write_picture(
+            path,
+            "Effects",
+            &[selected.heatmap(format!("{} model, {} units", report.model, report.units()))],
+        )?;
     }
     print_report(args.json, &report, || report.to_text(args, strong.effects().len()))
-}
-
-fn heatmap(report: &Report<'_>, graph: &Graph) -> Panel {
-    let matrix = graph.matrix();
-    // A variable's effect on itself is none of these: no value, not 0.
-    let entry = |i, j| if i == j { f64::NAN } else { matrix[(i, j)] };
-    Panel::Heatmap {
-        title: format!("{} model, {} units", report.model, report.units()),
-        x_label: "source".into(),
-        y_label: "target".into(),
-        rows: graph.names().to_vec(),
-        columns: graph.names().to_vec(),
-        values: Matrix::from_fn(matrix.rows(), matrix.cols(), entry),
-    }
 }
 
 impl<'a> Report<'a> {
@@ -133,11 +123,7 @@ impl<'a> Report<'a> {
             interval: e.interval,
         };
         Report {
-            model: match model.parameters.drift {
-                Drift::Linear { .. } => "linear",
-                Drift::Mlp { .. } => "mlp",
-                Drift::Basis { .. } => "basis",
-            },
+            model: model.parameters.drift.name(),
             standardized: model.standardization.is_some(),
             variables: &model.names,
             total: graph.effects().len(),

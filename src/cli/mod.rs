@@ -139,7 +139,7 @@ fn ended(result: Result<()>) -> ExitCode {
 
 fn exit_code(error: &Error) -> u8 {
     match error {
-        Error::NonFinite(_) | Error::Mismatch(_) | Error::Device { .. } => 1,
+        Error::NonFinite(_) | Error::Mismatch(_) | Error::Device { .. } | Error::Stopped => 1,
         _ => 2,
     }
 }

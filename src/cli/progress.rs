@@ -1,8 +1,8 @@
 //! Shows how far a long evaluation is: a bar on a terminal, plain lines elsewhere.
 
+use crate::Progress;
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -19,8 +19,8 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Shows `done` of `all` `what` ("pairs").
-    pub fn new(what: &'static str, done: std::sync::Arc<AtomicU64>, all: u64) -> Self {
+    /// Shows how much of `all` `what` ("pairs") is done.
+    pub fn new(what: &'static str, progress: std::sync::Arc<Progress>, all: u64) -> Self {
         let (stop, stopped) = channel();
         let thread = std::thread::spawn(move || {
             let start = Instant::now();
@@ -33,12 +33,12 @@ impl Watch {
                 let bar = ProgressBar::new(all);
                 bar.set_style(ProgressStyle::with_template(style).expect("the template is valid"));
                 while waits(Duration::from_millis(100)) {
-                    bar.set_position(done.load(Ordering::Relaxed));
+                    bar.set_position(progress.done());
                 }
                 bar.finish_and_clear();
             } else {
                 while waits(LINE_EVERY) {
-                    let so_far = done.load(Ordering::Relaxed);
+                    let so_far = progress.done();
                     let rate = so_far as f64 / start.elapsed().as_secs_f64();
                     if so_far == 0 {
                         continue;

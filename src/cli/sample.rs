@@ -7,12 +7,11 @@ use crate::data::{Dataset, Format};
 use crate::model::Model;
 use crate::sample::{Draw, EulerSettings, Intervention, Method, SampleSettings};
 use crate::serve::{Request, SampleRequest};
-use crate::{Error, Matrix, Result};
+use crate::{Error, Matrix, Progress, Result};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 /// Variables that the table shows; the report as JSON has all of them.
@@ -119,11 +118,11 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let method = settings.method_for(&model)?;
     let sampler = args.device.sampler(method)?;
     let start = Instant::now();
-    let done = Arc::new(AtomicU64::new(0));
+    let progress = Arc::new(Progress::default());
     let watch = (method == Method::Euler)
-        .then(|| Watch::new("steps", done.clone(), sampler.steps_for(args.n, &settings)));
+        .then(|| Watch::new("steps", progress.clone(), sampler.steps_for(args.n, &settings)));
     let draw = Draw { intervention: &intervention, samples: args.n, seed: args.seed };
-    let samples = sampler.draw(&model, &[draw], &settings, &done)?.remove(0)?;
+    let samples = sampler.draw(&model, &[draw], &settings, &progress)?.remove(0)?;
     drop(watch);
     let seconds = start.elapsed().as_secs_f64();
     let report = Report {

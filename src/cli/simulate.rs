@@ -6,11 +6,10 @@ use super::remote::Remote;
 use crate::output::create_folder;
 use crate::serve::{Request, SimulateRequest};
 use crate::simulate::{GraphKind, NoiseKind, Range, SergioSettings, Settings, Simulation, System, simulate};
-use crate::{Error, Result};
+use crate::{Error, Progress, Result};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 /// Simulate a system, experiments to learn from and others to predict.
@@ -162,10 +161,10 @@ pub(super) fn run(args: &Args) -> Result<()> {
         return Err(Error::file(&args.output, "is a file, expected a folder to write to"));
     }
     let start = Instant::now();
-    let done = Arc::new(AtomicU64::new(0));
+    let progress = Arc::new(Progress::default());
     let count = 1 + settings.train_envs + settings.test_envs;
-    let watch = Watch::new("environments", done.clone(), count as u64);
-    let simulated = simulate(&settings, &done)?;
+    let watch = Watch::new("environments", progress.clone(), count as u64);
+    let simulated = simulate(&settings, &progress)?;
     drop(watch);
     simulated.write(&args.output, &settings)?;
     let report = Report {

@@ -6,10 +6,9 @@ use crate::engine::Engine;
 use crate::engine::validate::{Cell, FULL_SHAPES, MODELS, QUICK_SHAPES, TOLERANCE, cells, compare};
 use crate::kernel::KernelKind;
 use crate::objective::{Estimator, Objective};
-use crate::{Error, Result};
+use crate::{Error, Progress, Result};
 use serde::Serialize;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 /// Compare a device with the f64 CPU engine over everything it can compute.
@@ -65,12 +64,12 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let start = Instant::now();
     let engine: Box<dyn Engine<f32>> = args.device.engine()?;
     let all = cells(if args.quick { QUICK_SHAPES } else { FULL_SHAPES });
-    let done = Arc::new(AtomicU64::new(0));
-    let watch = Watch::new("comparisons", done.clone(), all.len() as u64);
+    let progress = Arc::new(Progress::default());
+    let watch = Watch::new("comparisons", progress.clone(), all.len() as u64);
     let mut found = Vec::new();
     for cell in all {
         found.push(compare(engine.as_ref(), cell, args.seed)?);
-        done.fetch_add(1, Ordering::Relaxed);
+        progress.add(1)?;
     }
     drop(watch);
     let report = Report::new(engine.device(), &found, start.elapsed().as_secs_f64());

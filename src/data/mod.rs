@@ -36,6 +36,11 @@ pub struct Dataset {
     names: Vec<String>,
 }
 
+/// Rows and variables of an .npz file, before anything else is read of it.
+pub(crate) fn shape_of_npz(path: &Path) -> Result<(usize, usize)> {
+    npz::shape(path, open(path)?)
+}
+
 /// What a reader found in a file: every entry checked by itself, the environments not yet gathered.
 struct Raw {
     /// Rows in file order.

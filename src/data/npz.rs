@@ -14,24 +14,27 @@ type Archive = ZipArchive<BufReader<File>>;
 pub(super) const MAX_NAME_BYTES: u64 = 16 * 1024;
 
 pub(super) fn read(path: &Path, file: File) -> Result<Raw> {
-    let mut archive = ZipArchive::new(BufReader::new(file)).map_err(|error| {
-        Error::file(path, format!("is not an .npz file, expected a zip of arrays: {error}"))
-    })?;
-    read_arrays(&mut archive).map_err(|problem| Error::file(path, problem))
+    read_arrays(&mut open(path, file)?).map_err(|problem| Error::file(path, problem))
+}
+
+/// Rows and variables of an archive, as its header says; no sample is read.
+pub(super) fn shape(path: &Path, file: File) -> Result<(usize, usize)> {
+    let layout = open(path, file)
+        .and_then(|mut archive| read_layout(&mut archive).map_err(|problem| Error::file(path, problem)))?;
+    Ok((layout.rows, layout.dim))
+}
+
+fn open(path: &Path, file: File) -> Result<Archive> {
+    ZipArchive::new(BufReader::new(file))
+        .map_err(|error| Error::file(path, format!("is not an .npz file, expected a zip of arrays: {error}")))
 }
 
 fn read_arrays(archive: &mut Archive) -> std::result::Result<Raw, String> {
-    if !has(archive, "x") {
-        let mut found: Vec<_> = array_names(archive).map(|name| format!("`{name}`")).collect();
-        found.sort();
-        let found = if found.is_empty() { "nothing".into() } else { found.join(", ") };
-        return Err(format!("has no array `x`, found {found}"));
-    }
     // Everything small first: the samples are read once it is known that the rest fits them.
     let layout = read_layout(archive)?;
     let (rows, dim) = (layout.rows, layout.dim);
     let names = read_names(archive, dim)?.unwrap_or_else(|| default_names(dim));
-    let targets = read_targets(archive, dim)?;
+    let targets = read_targets(archive, rows, dim)?;
     let env = read_env(archive, rows, targets.as_ref().map(Matrix::rows))?;
     let samples = read_samples(archive, &layout, &names)?;
     Ok(Raw { samples, env, targets: targets.unwrap_or_else(|| Matrix::full(1, dim, false)), names })
@@ -71,6 +74,12 @@ struct Layout {
 }
 
 fn read_layout(archive: &mut Archive) -> std::result::Result<Layout, String> {
+    if !has(archive, "x") {
+        let mut found: Vec<_> = array_names(archive).map(|name| format!("`{name}`")).collect();
+        found.sort();
+        let found = if found.is_empty() { "nothing".into() } else { found.join(", ") };
+        return Err(format!("has no array `x`, found {found}"));
+    }
     with_array(archive, "x", |header, stored, _| {
         let Some(number) = header.number().filter(|number| number.is_float()) else {
             return Err(format!("has dtype {}, expected float32 or float64", header.descr));
@@ -173,7 +182,11 @@ fn read_env(
     Ok(env)
 }
 
-fn read_targets(archive: &mut Archive, dim: usize) -> std::result::Result<Option<Matrix<bool>>, String> {
+fn read_targets(
+    archive: &mut Archive,
+    rows: usize,
+    dim: usize,
+) -> std::result::Result<Option<Matrix<bool>>, String> {
     if !has(archive, "targets") {
         return Ok(None);
     }
@@ -191,6 +204,9 @@ fn read_targets(archive: &mut Archive, dim: usize) -> std::result::Result<Option
                 ));
             }
         };
+        if environments > rows {
+            return Err(format!("has {environments} rows, expected at most the {rows} rows of `x`"));
+        }
         header.check_size(number.size() as u64, stored)?;
         // Grows with what is really there: the archive's word on its size is not enough to allocate on.
         let mut flags = Vec::new();

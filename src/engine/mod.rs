@@ -26,7 +26,7 @@ use crate::data::Dataset;
 use crate::kernel::Kernel;
 use crate::model::Parameters;
 use crate::objective::{Estimator, Objective};
-use crate::{Result, Scalar};
+use crate::{Progress, Result, Scalar};
 
 /// Which loss to evaluate.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -61,6 +61,6 @@ pub trait Loss<T: Scalar>: Send {
     /// The number of pairs one evaluation visits, over all environments.
     fn pairs(&self) -> u64;
 
-    /// A counter that runs from 0 to [`pairs`](Self::pairs) during an evaluation that visits all pairs.
-    fn progress(&self) -> std::sync::Arc<std::sync::atomic::AtomicU64>;
+    /// Counts from 0 to [`pairs`](Self::pairs) during an evaluation that visits all pairs, and can stop it.
+    fn progress(&self) -> std::sync::Arc<Progress>;
 }

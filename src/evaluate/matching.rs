@@ -3,9 +3,8 @@
 use super::root::Root;
 use crate::model::{Drift, Model};
 use crate::sample::{Draw, Intervention, Method, SampleSettings, Sampler};
-use crate::{Error, Matrix, Result};
+use crate::{Error, Matrix, Progress, Result};
 use faer::linalg::solvers::Solve;
-use std::sync::atomic::AtomicU64;
 
 /// Sweeps over several targets, one after the other.
 const SWEEPS: usize = 4;
@@ -16,6 +15,9 @@ const TOLERANCE: f64 = 2e-3;
 
 /// Simulations after which most searches are over.
 const USUAL_TRIES: usize = 6;
+
+/// What progress counts to while shifts are searched for: of [`PREDICTED`](super::PREDICTED), when samples are compared afterwards.
+pub const MATCHED: u64 = 800;
 
 /// Means that an intervention shall bring about.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,14 +32,14 @@ pub struct Wanted {
 /// closed form for exact sampling of a linear model, otherwise by bracketing on simulations, each with one seed and all
 /// of them at once. An intervention under which the model has no stationary law is an error of its own entry.
 ///
-/// `watch` is called with roughly the share of the work that is done.
+/// `progress` counts to [`MATCHED`], roughly as the work goes.
 pub fn match_means(
     sampler: &Sampler,
     model: &Model,
     wanted: &[Wanted],
     settings: &SampleSettings,
     seed: u64,
-    watch: &mut dyn FnMut(f64),
+    progress: &Progress,
 ) -> Result<Vec<Result<Intervention>>> {
     let goal = |wanted: &Wanted| -> Vec<f64> {
         wanted.targets.iter().zip(&wanted.means).map(|(&j, mean)| in_model_units(model, j, *mean)).collect()
@@ -46,13 +48,15 @@ pub fn match_means(
         && settings.method_for(model)? == Method::Exact
     {
         let biases = &model.parameters.biases;
+        progress.set(MATCHED)?;
         return Ok(wanted.iter().map(|w| closed_form(weights, biases, &w.targets, &goal(w))).collect());
     }
     let mut searches: Vec<Search> =
         wanted.iter().map(|wanted| Search::new(model.dim(), &wanted.targets, goal(wanted))).collect();
     loop {
         let active: Vec<usize> = (0..searches.len()).filter(|&k| searches[k].is_active()).collect();
-        watch(searches.iter().map(Search::progress).sum::<f64>() / searches.len() as f64);
+        let share = searches.iter().map(Search::progress).sum::<f64>() / searches.len() as f64;
+        progress.set((share * MATCHED as f64) as u64)?;
         if active.is_empty() {
             return Ok(searches.into_iter().map(|search| search.outcome).collect());
         }
@@ -66,7 +70,7 @@ pub fn match_means(
                 seed: seed.wrapping_add(k as u64),
             })
             .collect();
-        let drawn = sampler.draw(model, &draws, settings, &AtomicU64::new(0))?;
+        let drawn = sampler.draw(model, &draws, settings, &progress.part())?;
         for (&k, samples) in active.iter().zip(drawn) {
             searches[k].hear(model, samples)?;
         }
@@ -208,7 +212,8 @@ mod tests {
 
     fn matched(settings: &SampleSettings, targets: &[usize], means: &[f64]) -> Intervention {
         let wanted = Wanted { targets: targets.to_vec(), means: means.to_vec() };
-        let found = match_means(&Sampler::cpu(), &model(), &[wanted], settings, 1, &mut |_| {}).unwrap();
+        let found =
+            match_means(&Sampler::cpu(), &model(), &[wanted], settings, 1, &Progress::default()).unwrap();
         found.into_iter().next().unwrap().unwrap()
     }
 
@@ -242,9 +247,15 @@ mod tests {
     fn entries_do_not_disturb_each_other() {
         let simulated = SampleSettings { method: Method::Euler, ..SampleSettings::default() };
         let wanted = |mean: f64| Wanted { targets: vec![1], means: vec![mean] };
-        let both =
-            match_means(&Sampler::cpu(), &model(), &[wanted(-3.0), wanted(0.5)], &simulated, 1, &mut |_| {})
-                .unwrap();
+        let both = match_means(
+            &Sampler::cpu(),
+            &model(),
+            &[wanted(-3.0), wanted(0.5)],
+            &simulated,
+            1,
+            &Progress::default(),
+        )
+        .unwrap();
         assert_eq!(*both[0].as_ref().unwrap(), matched(&simulated, &[1], &[-3.0]));
         assert!(both[1].as_ref().unwrap().shift[1] > 0.0);
     }

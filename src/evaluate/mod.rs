@@ -10,16 +10,15 @@ mod root;
 
 pub use evaluation::Evaluation;
 pub(crate) use matching::closed_form;
-pub use matching::{Wanted, match_means};
+pub use matching::{MATCHED, Wanted, match_means};
 
 use crate::data::Dataset;
 use crate::dense::moments;
 use crate::metric::{mean_squared_error, sinkhorn_divergence, wasserstein2};
 use crate::model::Model;
 use crate::sample::{Draw, Intervention, SampleSettings, Sampler};
-use crate::{Error, Matrix, Result};
+use crate::{Error, Matrix, Progress, Result};
 use serde::{Deserialize, Serialize};
-use std::sync::atomic::AtomicU64;
 
 /// Above this standard deviation of a variable, in the model's units, a prediction counts as unstable.
 const LARGEST_DEVIATION: f64 = 100.0;
@@ -86,26 +85,23 @@ pub fn told_of(test: &Dataset) -> Vec<Wanted> {
         .collect()
 }
 
-/// What finding shifts counts for in progress, beside comparing samples: it takes several simulations.
-const SHARE_OF_SHIFTS: f64 = 0.8;
+/// What progress counts to when everything is predicted and compared.
+pub const PREDICTED: u64 = 1000;
 
-/// Predicts every environment of the test data and compares. `watch` is called with the share of the work that is done,
-/// from 0 to 1.
+/// Predicts every environment of the test data and compares. `progress` counts to [`PREDICTED`].
 pub fn predict(
     sampler: &Sampler,
     model: &Model,
     test: &Dataset,
     settings: &SampleSettings,
     seed: u64,
-    watch: &mut dyn FnMut(f64),
+    progress: &Progress,
 ) -> Result<Vec<Prediction>> {
     check_test_data(model, test)?;
     let wanted = told_of(test);
-    let found = match_means(sampler, model, &wanted, settings, seed, &mut |share| {
-        watch(share * SHARE_OF_SHIFTS);
-    })?;
+    let found = match_means(sampler, model, &wanted, settings, seed, progress)?;
     let rows: Vec<usize> = (0..test.environments()).map(|e| test.rows(e).len()).collect();
-    let drawn = draw_under(sampler, model, &found, &rows, settings, seed)?;
+    let drawn = draw_under(sampler, model, &found, &rows, settings, seed, progress)?;
     let mut predictions = Vec::new();
     for (e, ((wanted, found), samples)) in wanted.into_iter().zip(&found).zip(drawn).enumerate() {
         let shifts = match found {
@@ -117,7 +113,7 @@ pub fn predict(
         let (scores, unstable) = compare_samples(&model.names, samples, &truth)?;
         let targets = wanted.targets.iter().map(|&j| model.names[j].clone()).collect();
         predictions.push(Prediction { environment: e, targets, shifts, scores, unstable });
-        watch(SHARE_OF_SHIFTS + (1.0 - SHARE_OF_SHIFTS) * (e + 1) as f64 / test.environments() as f64);
+        progress.set(MATCHED + (PREDICTED - MATCHED) * (e as u64 + 1) / test.environments() as u64)?;
     }
     Ok(predictions)
 }
@@ -130,6 +126,7 @@ pub(crate) fn draw_under(
     rows: &[usize],
     settings: &SampleSettings,
     seed: u64,
+    progress: &Progress,
 ) -> Result<Vec<Result<Matrix<f64>>>> {
     let draws: Vec<Draw<'_>> = found
         .iter()
@@ -139,7 +136,7 @@ pub(crate) fn draw_under(
             Some(Draw { intervention: intervention.as_ref().ok()?, samples, seed: seed.wrapping_add(e) })
         })
         .collect();
-    let mut drawn = sampler.draw(model, &draws, settings, &AtomicU64::new(0))?.into_iter();
+    let mut drawn = sampler.draw(model, &draws, settings, &progress.part())?.into_iter();
     let samples = found.iter().map(|found| match found {
         Ok(_) => drawn.next().expect("every intervention was drawn under"),
         Err(unstable) => Err(Error::NonFinite(unstable.to_string())),

@@ -7,7 +7,7 @@ use crate::evaluate::{Wanted, draw_under, match_means};
 use crate::fit;
 use crate::model::Model;
 use crate::sample::{SampleSettings, Sampler};
-use crate::{Error, Matrix, Result};
+use crate::{Error, Matrix, Progress, Result};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
@@ -105,9 +105,9 @@ impl Fitted for Model {
     fn predict(&self, told: &[Told], seed: u64) -> Result<Vec<Result<Matrix<f64>>>> {
         let (sampler, settings) = (Sampler::cpu(), SampleSettings::default());
         let wanted: Vec<Wanted> = told.iter().map(|told| told.wanted.clone()).collect();
-        let found = match_means(&sampler, self, &wanted, &settings, seed, &mut |_| {})?;
+        let found = match_means(&sampler, self, &wanted, &settings, seed, &Progress::default())?;
         let rows: Vec<usize> = told.iter().map(|told| told.rows).collect();
-        draw_under(&sampler, self, &found, &rows, &settings, seed)
+        draw_under(&sampler, self, &found, &rows, &settings, seed, &Progress::default())
     }
 }
 

@@ -6,13 +6,12 @@ use crate::data::Dataset;
 use crate::evaluate::{Scores, compare_samples, told_of};
 use crate::output::{create_folder, write_atomically};
 use crate::simulate::{self, Simulated};
-use crate::{Error, Result};
+use crate::{Error, Progress, Result};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 /// How one test intervention was predicted.
@@ -70,18 +69,18 @@ impl Runner<'_> {
     }
 
     /// Computes every cell of a shard that is not there yet. `done` counts cells.
-    pub fn run(&self, shard: Shard, observer: &dyn Observer, done: &AtomicU64) -> Result<()> {
+    pub fn run(&self, shard: Shard, observer: &dyn Observer, progress: &Progress) -> Result<()> {
         create_folder(&self.folder.join("cells"))?;
         self.plan
             .places(shard)
             .into_par_iter()
             .with_max_len(1)
-            .map(|place| self.run_dataset(place, observer, done))
+            .map(|place| self.run_dataset(place, observer, progress))
             .collect::<Result<Vec<()>>>()?;
         Ok(())
     }
 
-    fn run_dataset(&self, place: DatasetPlace, observer: &dyn Observer, done: &AtomicU64) -> Result<()> {
+    fn run_dataset(&self, place: DatasetPlace, observer: &dyn Observer, progress: &Progress) -> Result<()> {
         let system = &self.plan.systems[place.system];
         let mut simulated: Option<Simulated> = None;
         for method in self.plan.methods_for(system) {
@@ -97,7 +96,7 @@ impl Runner<'_> {
                         Some(data) => data,
                         empty => {
                             let settings = simulate::Settings { seed: place.seed, ..system.settings.clone() };
-                            empty.insert(simulate::simulate(&settings, &AtomicU64::new(0))?)
+                            empty.insert(simulate::simulate(&settings, &Progress::default())?)
                         }
                     };
                     let cell = self.compute(place, method, data)?;
@@ -107,7 +106,7 @@ impl Runner<'_> {
                     })?;
                 }
             }
-            done.fetch_add(1, Ordering::Relaxed);
+            progress.add(1)?;
         }
         Ok(())
     }

@@ -7,11 +7,10 @@ use crate::kernel::Kernel;
 use crate::model::{Drift, Intervals, Parameters};
 use crate::objective::Estimator;
 use crate::solve::{Exact, Spec};
-use crate::{Error, Result};
+use crate::{Error, Progress, Result};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The share of resamples within an interval.
 const LEVEL: f64 = 0.95;
@@ -20,8 +19,8 @@ const LEAST: usize = 20;
 
 impl Problem {
     /// Intervals of every parameter: the middle 95 % of `count` fits to rows drawn with replacement from each environment,
-    /// with the settings, or the average of settings, that the fit to all rows has. `done` counts fits.
-    pub fn bootstrap(&self, tuning: Option<&Tuning>, count: usize, done: &AtomicU64) -> Result<Intervals> {
+    /// with the settings, or the average of settings, that the fit to all rows has. `progress` counts fits.
+    pub fn bootstrap(&self, tuning: Option<&Tuning>, count: usize, progress: &Progress) -> Result<Intervals> {
         if count < LEAST {
             return Err(Error::invalid(format!(
                 "found {count} bootstrap resamples, expected at least {LEAST}"
@@ -34,8 +33,8 @@ impl Problem {
                 let mut rng = ChaCha8Rng::seed_from_u64(self.settings.seed);
                 rng.set_stream(1 + k as u64);
                 let data = resampled(&self.data, &mut rng)?.0;
-                let fit = self.refit(&data, tuning)?;
-                done.fetch_add(1, Ordering::Relaxed);
+                let fit = self.refit(&data, tuning, progress)?;
+                progress.add(1)?;
                 Ok(fit)
             })
             .collect::<Result<_>>()?;
@@ -54,7 +53,12 @@ impl Problem {
     }
 
     /// The same fit to other rows.
-    fn refit(&self, data: &crate::data::Dataset, tuning: Option<&Tuning>) -> Result<Parameters<f64>> {
+    fn refit(
+        &self,
+        data: &crate::data::Dataset,
+        tuning: Option<&Tuning>,
+        progress: &Progress,
+    ) -> Result<Parameters<f64>> {
         let spec = |kernel: Kernel| Spec {
             kernel,
             // Rows that come twice are no pair of different rows: the `v` form is the one that can be resampled.
@@ -62,7 +66,8 @@ impl Problem {
             penalty: self.spec.penalty,
             learn_scale: self.settings.learn_scale,
         };
-        let pass = |kernel: Kernel| Exact::on(None, data, &self.targets, &self.design, spec(kernel));
+        let pass =
+            |kernel: Kernel| Exact::on(None, data, &self.targets, &self.design, spec(kernel), progress);
         let mut parameters = match tuning {
             None => pass(self.spec.loss.kernel)?.solve()?.parameters,
             Some(tuning) => {

@@ -10,8 +10,7 @@ use crate::kernel::Bandwidth;
 use crate::model::{Model, Penalty};
 use crate::objective::Estimator;
 use crate::solve::{Exact, Spec};
-use crate::{Error, Result};
-use std::sync::atomic::AtomicU64;
+use crate::{Error, Progress, Result};
 
 /// A minimum by more than this is none.
 const LARGEST_VIOLATION: f64 = 1e-6;
@@ -58,19 +57,19 @@ impl Problem {
     }
 
     /// The exact minimum, or the average of minima that tuning finds; with the pass over pairs on `gpu`, if there is one.
-    /// `done` counts fits.
-    pub fn solve(&self, gpu: Option<&GpuEngine>, done: &AtomicU64) -> Result<ExactFit> {
+    /// `progress` counts fits.
+    pub fn solve(&self, gpu: Option<&GpuEngine>, progress: &Progress) -> Result<ExactFit> {
         match self.settings.is_tuned()? {
-            true => self.solve_tuned(gpu, done),
-            false => self.solve_once(gpu),
+            true => self.solve_tuned(gpu, progress),
+            false => self.solve_once(gpu, progress),
         }
     }
 
-    fn solve_once(&self, gpu: Option<&GpuEngine>) -> Result<ExactFit> {
+    fn solve_once(&self, gpu: Option<&GpuEngine>, progress: &Progress) -> Result<ExactFit> {
         let LossSpec { kernel, estimator, .. } = self.spec.loss;
         let spec =
             Spec { kernel, estimator, penalty: self.spec.penalty, learn_scale: self.settings.learn_scale };
-        let exact = Exact::on(gpu, &self.data, &self.targets, &self.design, spec)?;
+        let exact = Exact::on(gpu, &self.data, &self.targets, &self.design, spec, progress)?;
         let solution = exact.solve()?;
         if solution.violation > LARGEST_VIOLATION {
             return Err(Error::NonFinite(format!(
@@ -94,7 +93,7 @@ impl Problem {
         })
     }
 
-    fn solve_tuned(&self, gpu: Option<&GpuEngine>, done: &AtomicU64) -> Result<ExactFit> {
+    fn solve_tuned(&self, gpu: Option<&GpuEngine>, progress: &Progress) -> Result<ExactFit> {
         let Settings { kernel, learn_scale, seed, .. } = self.settings;
         let known = self.knows_targets();
         let tuning = match self.is_basis() {
@@ -102,11 +101,11 @@ impl Problem {
                 let LossSpec { kernel: any, estimator, .. } = self.spec.loss;
                 let spec = Spec { kernel: any, estimator, penalty: None, learn_scale };
                 let (data, targets, design) = (&self.data, &self.targets, &self.design);
-                Search { data, targets, known, design, kernel, spec, seed }.run(gpu, done)?
+                Search { data, targets, known, design, kernel, spec, seed, progress }.run(gpu)?
             }
             false => {
                 let grid = Grid::new(&self.data, kernel, self.spec.loss.estimator, learn_scale, seed)?;
-                tune::tune(&self.data, &self.targets, known, &grid, gpu, seed, done)?
+                tune::tune(&self.data, &self.targets, known, &grid, gpu, seed, progress)?
             }
         };
         let cell = &tuning.cells[tuning.leading];

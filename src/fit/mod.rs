@@ -31,9 +31,8 @@ use crate::engine::{Adam, Batches, LossSpec, State, Training, TrainingSpec};
 use crate::kernel::{Bandwidth, KernelKind};
 use crate::model::{Basis, Model, Parameters, Penalty};
 use crate::solve::Design;
-use crate::{Error, Matrix, Result};
+use crate::{Error, Matrix, Progress, Result};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 /// A fit, ready to run.
 pub struct Problem {
@@ -91,7 +90,7 @@ impl Watcher for Unwatched {
 pub fn fit(data: &Dataset, settings: &Settings) -> Result<(Model, Stability)> {
     let problem = Problem::new(data, settings)?;
     if problem.settings.is_exact()? {
-        let fit = problem.solve(None, &AtomicU64::new(0))?;
+        let fit = problem.solve(None, &Progress::default())?;
         return Ok((fit.model, fit.stability));
     }
     let rhythm = Rhythm { report_every: settings.steps.max(1), keep_every: settings.steps.max(1) };

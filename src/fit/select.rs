@@ -11,10 +11,9 @@ use crate::engine::gpu::GpuEngine;
 use crate::kernel::{Bandwidth, KernelKind};
 use crate::model::PenaltyKind;
 use crate::solve::{Design, Exact, Solution, Spec};
-use crate::{Matrix, Result};
+use crate::{Matrix, Progress, Result};
 use rayon::prelude::*;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Penalties at each bandwidth.
 const PENALTIES: usize = 12;
@@ -33,6 +32,8 @@ pub(super) struct Search<'a> {
     pub kernel: KernelKind,
     pub spec: Spec,
     pub seed: u64,
+    /// Counts fits.
+    pub progress: &'a Progress,
 }
 
 /// A part to fit to and a part to judge by.
@@ -58,7 +59,7 @@ impl Search<'_> {
     /// The pass over pairs at a bandwidth.
     fn pass(&self, gpu: Option<&GpuEngine>, data: &Dataset, bandwidth: f64) -> Result<Exact> {
         let spec = Spec { kernel: self.kernel.with_bandwidth(bandwidth)?, ..self.spec };
-        Exact::on(gpu, data, self.targets, self.design, spec)
+        Exact::on(gpu, data, self.targets, self.design, spec, self.progress)
     }
 
     /// All folds; their judges have one bandwidth.
@@ -90,7 +91,7 @@ impl Search<'_> {
     }
 
     /// Scores every setting and fits the one that is taken.
-    pub(super) fn run(&self, gpu: Option<&GpuEngine>, done: &AtomicU64) -> Result<Tuning> {
+    pub(super) fn run(&self, gpu: Option<&GpuEngine>) -> Result<Tuning> {
         let median = Bandwidth::Auto.resolve(self.data, self.seed)?;
         let bandwidths: Vec<f64> = multiples(self.kernel).iter().map(|factor| factor * median).collect();
         let exacts: Vec<Exact> =
@@ -105,7 +106,7 @@ impl Search<'_> {
             .collect();
         let path = |exact: &Exact, environments: &[usize], lambdas: &[f64]| -> Result<Vec<Solution>> {
             let fits = exact.path(environments, PenaltyKind::Ingoing, lambdas)?;
-            done.fetch_add(fits.len() as u64, Ordering::Relaxed);
+            self.progress.add(fits.len() as u64)?;
             Ok(fits)
         };
         let folds = self.folds(gpu, median)?;

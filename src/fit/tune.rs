@@ -22,13 +22,12 @@ use crate::model::{Drift, Noise, Parameters, PenaltyKind};
 use crate::objective::Estimator;
 use crate::sample::{Gaussian, Intervention};
 use crate::solve::{Design, Exact, Spec};
-use crate::{Error, Matrix, Result};
+use crate::{Error, Matrix, Progress, Result};
 use faer::Accum;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 use serde::Serialize;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bandwidths, in median distances between samples.
 const BANDWIDTHS: [f64; 5] = [0.35, 0.525, 0.7, 0.875, 1.225];
@@ -186,7 +185,7 @@ pub(super) fn tune(
     grid: &Grid,
     gpu: Option<&GpuEngine>,
     seed: u64,
-    done: &AtomicU64,
+    progress: &Progress,
 ) -> Result<Tuning> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let environments = intervened(targets, known);
@@ -206,18 +205,16 @@ pub(super) fn tune(
     let exacts: Vec<Exact> = grid
         .bandwidths
         .iter()
-        .map(|&h| Exact::on(gpu, data, targets, &Design::Linear, grid.spec(h)?))
+        .map(|&h| Exact::on(gpu, data, targets, &Design::Linear, grid.spec(h)?, progress))
         .collect::<Result<_>>()?;
     let all: Vec<usize> = (0..data.environments()).collect();
-    let count = |fits: Vec<Fit>| {
-        done.fetch_add(fits.len() as u64, Ordering::Relaxed);
-        fits
+    let counted = |exact: &Exact, environments: &[usize]| -> Result<Vec<Fit>> {
+        let fits = fits(exact, environments, &grid.lambdas)?;
+        progress.add(fits.len() as u64)?;
+        Ok(fits)
     };
-    let whole: Vec<Fit> = exacts
-        .par_iter()
-        .map(|exact| fits(exact, &all, &grid.lambdas).map(count))
-        .collect::<Result<Vec<_>>>()?
-        .concat();
+    let whole: Vec<Fit> =
+        exacts.par_iter().map(|exact| counted(exact, &all)).collect::<Result<Vec<_>>>()?.concat();
     // One task per bandwidth and fold.
     let tasks: Vec<(usize, &Fold)> =
         (0..exacts.len()).flat_map(|h| folds.iter().map(move |fold| (h, fold))).collect();
@@ -227,12 +224,12 @@ pub(super) fn tune(
         .map(|&(h, fold)| match fold {
             Fold::Environment { left_out, told, observed } => {
                 let others: Vec<usize> = all.iter().copied().filter(|e| e != left_out).collect();
-                let fits = count(fits(&exacts[h], &others, &grid.lambdas)?);
+                let fits = counted(&exacts[h], &others)?;
                 fits.iter().map(|fit| score_environment(&fit.parameters, told, observed)).collect()
             }
             Fold::Rows(drawn) => {
                 let exact = Exact::new(&drawn.data, targets, grid.spec(grid.bandwidths[h])?)?;
-                let fits = count(fits(&exact, &all, &grid.lambdas)?);
+                let fits = counted(&exact, &all)?;
                 fits.iter().map(|fit| score_rows(&fit.parameters, &drawn.left_out)).collect()
             }
         })

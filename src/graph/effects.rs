@@ -76,6 +76,26 @@ impl Graph {
         Graph { names: self.names.clone(), effects: kept.copied().collect() }
     }
 
+    /// At most `most` variables, those with the strongest effects, and the effects between them: what a picture has room for.
+    pub fn part(&self, most: usize) -> Graph {
+        let d = self.names.len();
+        if d <= most {
+            return self.clone();
+        }
+        let (mut chosen, mut count) = (vec![false; d], 0);
+        for at in self.effects.iter().flat_map(|effect| [effect.source, effect.target]) {
+            if !chosen[at] && count < most {
+                (chosen[at], count) = (true, count + 1);
+            }
+        }
+        let kept: Vec<usize> = (0..d).filter(|&j| chosen[j]).collect();
+        let place = |j: usize| kept.binary_search(&j).ok();
+        let effects = self.effects.iter().filter_map(|effect| {
+            Some(Effect { source: place(effect.source)?, target: place(effect.target)?, ..*effect })
+        });
+        Graph { effects: effects.collect(), names: kept.iter().map(|&j| self.names[j].clone()).collect() }
+    }
+
     /// The variables' names, in the model's order.
     pub fn names(&self) -> &[String] {
         &self.names

@@ -2,7 +2,8 @@
 
 use super::Graph;
 use crate::named::named;
-use crate::{Error, Result, output};
+use crate::plot::Panel;
+use crate::{Error, Matrix, Result, output};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::Path;
@@ -46,6 +47,21 @@ impl Graph {
             Format::GraphMl => writer.write_all(self.graphml().as_bytes()),
             Format::Dot => writer.write_all(self.dot().as_bytes()),
         })
+    }
+
+    /// The matrix of effects as a picture: row j, column i is the effect of i on j.
+    pub fn heatmap(&self, title: String) -> Panel {
+        let matrix = self.matrix();
+        // A variable's effect on itself is none of these: no value, not 0.
+        let entry = |i, j| if i == j { f64::NAN } else { matrix[(i, j)] };
+        Panel::Heatmap {
+            title,
+            x_label: "source".into(),
+            y_label: "target".into(),
+            rows: self.names().to_vec(),
+            columns: self.names().to_vec(),
+            values: Matrix::from_fn(matrix.rows(), matrix.cols(), entry),
+        }
     }
 
     fn write_csv(&self, writer: &mut dyn Write) -> io::Result<()> {

@@ -32,16 +32,15 @@ impl<T: Scalar> Parameters<T> {
 
     fn metadata(&self) -> BTreeMap<String, String> {
         let pairs = match &self.drift {
-            Drift::Linear { .. } => vec![("model", "linear".into())],
-            Drift::Mlp { activation, .. } => {
-                vec![("activation", activation.name().into()), ("model", "mlp".into())]
-            }
+            Drift::Linear { .. } => vec![],
+            Drift::Mlp { activation, .. } => vec![("activation", activation.name().into())],
             Drift::Basis { basis, .. } => {
                 let text = serde_json::to_string(&basis.to_written()).expect("plain values serialise");
-                vec![("basis", text), ("model", "basis".into())]
+                vec![("basis", text)]
             }
         };
-        pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+        let pairs = pairs.into_iter().chain([("model", self.drift.name().into())]);
+        pairs.map(|(key, value): (&str, String)| (key.to_owned(), value)).collect()
     }
 }
 

@@ -72,6 +72,17 @@ pub enum Drift<T> {
     },
 }
 
+impl<T> Drift<T> {
+    /// As model files call it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Drift::Linear { .. } => "linear",
+            Drift::Mlp { .. } => "mlp",
+            Drift::Basis { .. } => "basis",
+        }
+    }
+}
+
 /// The diffusion coefficient σ; the losses see a = σσᵀ.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Noise<T> {

@@ -10,13 +10,12 @@ use super::network::Network;
 use crate::engine::cpu::matmul::product_sequential;
 use crate::engine::cpu::simd::dispatch;
 use crate::model::{Drift, Noise, Parameters};
-use crate::{Error, Matrix, Result};
+use crate::{Error, Matrix, Progress, Result};
 use faer::{Accum, MatMut, MatRef};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Chains of a group.
 const GROUP: usize = 64;
@@ -80,7 +79,7 @@ impl EulerSettings {
 /// `n` samples of the diffusion after `burn_in` steps, in the model's units.
 ///
 /// Every chain starts at a standard normal point, or near the middle of the data if the basis tells where that is. Rows are in order of time, and within a time in order of
-/// chains: neighbouring rows come from different chains and are independent of each other. `done` counts steps of all
+/// chains: neighbouring rows come from different chains and are independent of each other. `progress` counts steps of all
 /// chains.
 pub(super) fn simulate(
     process: &Process<'_>,
@@ -88,7 +87,7 @@ pub(super) fn simulate(
     chains: usize,
     settings: &EulerSettings,
     seed: u64,
-    done: &AtomicU64,
+    progress: &Progress,
 ) -> Result<Matrix<f64>> {
     let d = process.biases.len();
     let mut samples = super::room(n, d)?;
@@ -98,7 +97,8 @@ pub(super) fn simulate(
         .collect();
     let mut steps = settings.burn_in;
     for round in samples.as_mut_slice().chunks_mut(chains * d) {
-        let outcomes: Vec<_> = groups.par_iter_mut().map(|group| group.walk(process, steps, done)).collect();
+        let outcomes: Vec<_> =
+            groups.par_iter_mut().map(|group| group.walk(process, steps, progress)).collect::<Result<_>>()?;
         // Of several chains that ran away the first one is named, whichever thread was first.
         if let Some(run_away) = outcomes.into_iter().flatten().min_by_key(|r| (r.step, r.chain)) {
             return Err(run_away.error(settings.dt));
@@ -234,18 +234,18 @@ impl Group {
         }
     }
 
-    fn walk(&mut self, process: &Process<'_>, steps: usize, done: &AtomicU64) -> Option<RunAway> {
+    fn walk(&mut self, process: &Process<'_>, steps: usize, progress: &Progress) -> Result<Option<RunAway>> {
         for part in (0..steps).step_by(REPORT_STEPS) {
             let count = REPORT_STEPS.min(steps - part);
             for _ in 0..count {
                 self.step += 1;
                 if !self.step(process) {
-                    return Some(self.run_away());
+                    return Ok(Some(self.run_away()));
                 }
             }
-            done.fetch_add((count * self.chains) as u64, Ordering::Relaxed);
+            progress.add((count * self.chains) as u64)?;
         }
-        None
+        Ok(None)
     }
 
     /// One step of every chain; false if one of them ran away.

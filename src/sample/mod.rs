@@ -19,8 +19,7 @@ pub use stability::spectral_abscissa;
 
 use crate::model::{Drift, Model};
 use crate::named::named;
-use crate::{Error, Matrix, Result};
-use std::sync::atomic::AtomicU64;
+use crate::{Error, Matrix, Progress, Result};
 
 /// How samples are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +82,7 @@ pub fn stationary_samples(
     seed: u64,
 ) -> Result<Matrix<f64>> {
     Sampler::cpu()
-        .draw(model, &[Draw { intervention, samples: n, seed }], settings, &AtomicU64::new(0))?
+        .draw(model, &[Draw { intervention, samples: n, seed }], settings, &Progress::default())?
         .remove(0)
 }
 

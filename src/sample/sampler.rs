@@ -6,11 +6,10 @@ use crate::engine::Engine;
 use crate::engine::cpu::CpuEngine;
 use crate::engine::gpu::GpuEngine;
 use crate::model::{Drift, Model, Parameters};
-use crate::{Error, Matrix, Result};
+use crate::{Error, Matrix, Progress, Result};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
-use std::sync::atomic::AtomicU64;
 
 /// What to draw.
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +61,7 @@ impl Sampler {
     }
 
     /// The samples of each draw, one per row, in the data's units. A law that does not exist, or a simulation that
-    /// runs away, is an error of its own draw. `done` counts steps of all chains.
+    /// runs away, is an error of its own draw. `progress` counts steps of all chains.
     ///
     /// The same device and seed give the same bits, whatever the number of threads and whatever else is drawn.
     pub fn draw(
@@ -70,7 +69,7 @@ impl Sampler {
         model: &Model,
         draws: &[Draw<'_>],
         settings: &SampleSettings,
-        done: &AtomicU64,
+        progress: &Progress,
     ) -> Result<Vec<Result<Matrix<f64>>>> {
         let parameters = &model.parameters;
         parameters.check_shapes()?;
@@ -90,6 +89,7 @@ impl Sampler {
             (Drift::Linear { weights }, _) if exact => draws
                 .par_iter()
                 .map(|draw| {
+                    progress.check()?;
                     let biases = draw.intervention.biases(parameters);
                     let a = draw.intervention.diffusion(parameters);
                     let mut rng = ChaCha8Rng::seed_from_u64(draw.seed);
@@ -97,7 +97,7 @@ impl Sampler {
                 })
                 .collect(),
             (_, Some(gpu)) if !parameters.is_basis() => {
-                self.on_gpu(gpu, parameters, draws, settings, floor, done)?
+                self.on_gpu(gpu, parameters, draws, settings, floor, progress)?
             }
             _ => draws
                 .par_iter()
@@ -105,7 +105,7 @@ impl Sampler {
                     let process =
                         euler::Process::new(parameters, draw.intervention, settings.euler.dt, floor);
                     let chains = self.chains_for(draw.samples, settings);
-                    euler::simulate(&process, draw.samples, chains, &settings.euler, draw.seed, done)
+                    euler::simulate(&process, draw.samples, chains, &settings.euler, draw.seed, progress)
                 })
                 .collect(),
         };
@@ -128,7 +128,7 @@ impl Sampler {
         draws: &[Draw<'_>],
         settings: &SampleSettings,
         floor: Option<&[f64]>,
-        done: &AtomicU64,
+        progress: &Progress,
     ) -> Result<Vec<Result<Matrix<f64>>>> {
         let d = parameters.dim();
         let table = |part: fn(&Intervention) -> &Vec<f64>| {
@@ -148,7 +148,7 @@ impl Sampler {
         let mut walk = gpu.walk(&parameters, &chains, &seeds, euler.dt, floor)?;
         let mut steps = euler.burn_in;
         for round in 0..rounds.unwrap_or(0) {
-            walk.walk(steps, done)?;
+            walk.walk(steps, progress)?;
             for ((samples, now), chains) in samples.iter_mut().zip(walk.chains()?).zip(&chains) {
                 let first = (round * chains * d).min(samples.as_slice().len());
                 let into = &mut samples.as_mut_slice()[first..];

@@ -3,7 +3,7 @@
 use super::id::{ContentId, JobId};
 use super::store::{DatasetInfo, EnvironmentInfo, ModelInfo, now};
 use crate::data::Dataset;
-use crate::model::{Drift, Model};
+use crate::model::Model;
 use crate::output::create_folder;
 use crate::{Error, Result};
 use sha2::{Digest, Sha256};
@@ -41,20 +41,28 @@ impl Files {
     }
 
     pub fn dataset(&self, id: &ContentId) -> PathBuf {
-        self.root.join("datasets").join(format!("{}.npz", id.as_str()))
+        self.datasets().join(format!("{}.npz", id.as_str()))
     }
 
     pub fn model(&self, id: &ContentId) -> PathBuf {
-        self.root.join("models").join(format!("{}.safetensors", id.as_str()))
+        self.models().join(format!("{}.safetensors", id.as_str()))
     }
 
     /// A job's own folder.
     pub fn job(&self, id: &JobId) -> PathBuf {
-        self.root.join("jobs").join(id.as_str())
+        self.jobs().join(id.as_str())
     }
 
     pub fn jobs(&self) -> PathBuf {
         self.root.join("jobs")
+    }
+
+    pub fn datasets(&self) -> PathBuf {
+        self.root.join("datasets")
+    }
+
+    pub fn models(&self) -> PathBuf {
+        self.root.join("models")
     }
 
     /// Bytes of all files.
@@ -79,12 +87,13 @@ impl Files {
         data.write(&path)?;
         let id = hash_of(&path)?;
         self.take(&path, &self.dataset(&id))?;
-        Ok(describe(id, name, data, file_bytes(&path, &path)))
+        let bytes = std::fs::metadata(self.dataset(&id)).map_err(|source| self.cannot("read", source))?.len();
+        Ok(describe(id, name, data, bytes))
     }
 
-    /// Keeps a model file, under its hash.
-    pub fn keep_model(&self, path: &Path) -> Result<ModelInfo> {
-        let (id, model) = (hash_of(path)?, Model::read(path)?);
+    /// Keeps the file of a model, under its hash.
+    pub fn keep_model(&self, path: &Path, model: Model) -> Result<ModelInfo> {
+        let id = hash_of(path)?;
         let target = self.model(&id);
         if !target.exists() {
             // A second name of the same file: the job may be removed, the model stays.
@@ -92,13 +101,16 @@ impl Files {
                 .or_else(|_| std::fs::copy(path, &target).map(|_| ()))
                 .map_err(|source| self.cannot("write", source))?;
         }
-        let kind = match model.parameters.drift {
-            Drift::Linear { .. } => "linear",
-            Drift::Mlp { .. } => "mlp",
-            _ => "basis",
-        };
         let environments = model.parameters.shift.as_ref().map_or(0, |shift| shift.rows());
-        Ok(ModelInfo { id, kind: kind.into(), variables: model.names, environments, created: now() })
+        let parameters = model.parameters.tensors().iter().map(|tensor| tensor.values.len()).sum();
+        Ok(ModelInfo {
+            id,
+            kind: model.parameters.drift.name().into(),
+            variables: model.names,
+            environments,
+            parameters,
+            created: now(),
+        })
     }
 
     /// Gives a finished file its place; one that is there already is the same.
@@ -112,10 +124,6 @@ impl Files {
     fn cannot(&self, action: &'static str, source: std::io::Error) -> Error {
         Error::Io { action, path: self.root.clone(), source }
     }
-}
-
-fn file_bytes(path: &Path, fallback: &Path) -> u64 {
-    std::fs::metadata(path).or_else(|_| std::fs::metadata(fallback)).map_or(0, |data| data.len())
 }
 
 /// The hash of a file.

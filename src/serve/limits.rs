@@ -1,9 +1,8 @@
 //! What clients may ask for, checked before work starts.
 
+use super::need::Need;
 use super::problem::Problem;
 use super::request::Request;
-use super::store::DatasetInfo;
-use crate::fit::ModelKind;
 use axum::http::StatusCode;
 
 /// Bounds of a service.
@@ -54,32 +53,23 @@ impl Limits {
         }
     }
 
-    /// What a job will need, by its settings and its data.
-    pub fn check(&self, request: &Request, data: Option<&DatasetInfo>) -> Result<(), Problem> {
-        let (rows, d) = data.map_or((0.0, 0.0), |data| (data.rows as f64, data.variables.len() as f64));
-        // Samples in f64 and f32, drift and its derivative, work space.
-        let mut bytes = 32.0 * rows * d;
+    /// A job, by what it asks for and what it will need.
+    pub fn check(&self, request: &Request, need: &Need) -> Result<(), Problem> {
         match request {
-            Request::Fit(fit) => {
-                let units =
-                    if fit.settings.model == ModelKind::Mlp { d * fit.settings.hidden as f64 } else { d };
-                // Parameters, gradient, both moments, and a copy of all for checkpoints.
-                bytes += 32.0 * units * d;
-            }
-            Request::Simulate(simulate) => {
-                let settings = &simulate.settings;
-                self.check_variables(settings.dim)?;
-                let environments = (1 + settings.train_envs + settings.test_envs) as f64;
-                bytes += 24.0 * environments * settings.rows as f64 * settings.dim as f64;
-            }
+            Request::Simulate(simulate) => self.check_variables(simulate.settings.dim)?,
             Request::Sample(sample) if sample.n > self.samples => {
                 return Err(over("the number of samples", sample.n, self.samples));
             }
             _ => {}
         }
+        self.check_bytes(need.bytes)
+    }
+
+    /// Memory that is about to be needed.
+    pub fn check_bytes(&self, bytes: f64) -> Result<(), Problem> {
         if bytes > self.job_bytes as f64 {
             let mib = |bytes: f64| format!("{:.0} MiB", bytes / f64::from(1 << 20));
-            return Err(over("the memory that the job needs", mib(bytes), mib(self.job_bytes as f64)));
+            return Err(over("the memory that it needs", mib(bytes), mib(self.job_bytes as f64)));
         }
         Ok(())
     }

@@ -12,6 +12,7 @@ mod files;
 mod id;
 mod limits;
 mod metrics;
+mod need;
 mod problem;
 mod queue;
 mod request;
@@ -62,10 +63,23 @@ async fn listen_until_stopped(
     clean::keep_cleaning(service.clone());
     let closing = service.clone();
     let stopped = async move {
-        let _ = tokio::signal::ctrl_c().await;
+        asked_to_end().await;
         // Event streams end and fits keep a checkpoint, so that connections can close.
         closing.close();
     };
     let app = api::router(service).into_make_service_with_connect_info::<SocketAddr>();
     axum::serve(listener, app).with_graceful_shutdown(stopped).await.map_err(cannot)
+}
+
+/// Ctrl-C, or a polite kill.
+async fn asked_to_end() {
+    #[cfg(unix)]
+    if let Ok(mut ended) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            _ = ended.recv() => {}
+        }
+        return;
+    }
+    let _ = tokio::signal::ctrl_c().await;
 }

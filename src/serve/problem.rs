@@ -91,6 +91,10 @@ impl From<rusqlite::Error> for Problem {
         if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull) {
             return Problem::disk_full();
         }
+        // Of a dataset or model that was removed between a look and a change.
+        if error == rusqlite::Error::QueryReturnedNoRows {
+            return Problem::unknown("dataset or model");
+        }
         eprintln!("error: {error}");
         Problem::internal()
     }

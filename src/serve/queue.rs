@@ -4,6 +4,7 @@ use super::events::Live;
 use super::id::JobId;
 use super::request::Request;
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 /// The most losses in one set of dispatches.
@@ -16,6 +17,8 @@ pub struct Ticket {
     pub request: Arc<Request>,
     pub live: Arc<Live>,
     pub created: f64,
+    /// Whether a long job lets it pass.
+    pub short: bool,
 }
 
 impl Ticket {
@@ -26,13 +29,13 @@ impl Ticket {
             .is_none_or(|wanted| wanted == "auto" || device.to_lowercase().contains(&wanted.to_lowercase()))
     }
 
-    /// Whether both can be evaluated at once: losses of the same model with the same settings, whatever the data.
+    /// Whether both can be evaluated at once: short losses of the same model with the same settings, whatever the data.
     fn joins(&self, other: &Ticket) -> bool {
         match (&*self.request, &*other.request) {
             (Request::Loss(a), Request::Loss(b)) => {
                 let same = (&a.model, a.objective, a.kernel, a.bandwidth, a.estimator, &a.device)
                     == (&b.model, b.objective, b.kernel, b.bandwidth, b.estimator, &b.device);
-                same && !a.gradient && !b.gradient
+                same && self.short && other.short && !a.gradient && !b.gradient
             }
             _ => false,
         }
@@ -44,6 +47,8 @@ struct Waiting {
     /// Clients in the order of their turns, each with its jobs in order.
     clients: VecDeque<(String, VecDeque<Ticket>)>,
     count: usize,
+    /// Seats that were promised and not yet taken.
+    promised: usize,
     closed: bool,
 }
 
@@ -51,14 +56,31 @@ struct Waiting {
 pub struct Queue {
     waiting: Mutex<Waiting>,
     changed: Condvar,
+    /// Short jobs that wait, for those who ask often.
+    short: AtomicUsize,
     most: usize,
     batching: bool,
+}
+
+/// A place in the queue that nobody else gets while its owner's job is being written down.
+pub struct Seat<'a>(&'a Queue);
+
+impl Drop for Seat<'_> {
+    fn drop(&mut self) {
+        self.0.lock().promised -= 1;
+    }
 }
 
 impl Queue {
     /// A queue for so many jobs; without `batching` every loss is evaluated alone.
     pub fn new(most: usize, batching: bool) -> Self {
-        Queue { waiting: Mutex::default(), changed: Condvar::new(), most, batching }
+        Queue {
+            waiting: Mutex::default(),
+            changed: Condvar::new(),
+            short: AtomicUsize::new(0),
+            most,
+            batching,
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
@@ -70,15 +92,20 @@ impl Queue {
         self.lock().count
     }
 
-    /// Whether another one may join.
-    pub fn has_room(&self) -> bool {
-        self.len() < self.most
+    /// A seat for another one, if there is room.
+    pub fn seat(&self) -> Option<Seat<'_>> {
+        let mut waiting = self.lock();
+        (waiting.count + waiting.promised < self.most).then(|| {
+            waiting.promised += 1;
+            Seat(self)
+        })
     }
 
     /// Adds a job; those of an earlier run join whatever the length.
     pub fn push(&self, client: &str, ticket: Ticket) {
         let mut waiting = self.lock();
         waiting.count += 1;
+        self.short.fetch_add(usize::from(ticket.short), Ordering::Relaxed);
         match waiting.clients.iter_mut().find(|(name, _)| name == client) {
             Some((_, tickets)) => tickets.push_back(ticket),
             None => waiting.clients.push_back((client.into(), VecDeque::from([ticket]))),
@@ -96,8 +123,9 @@ impl Queue {
                 found = tickets.remove(place);
             }
         }
-        if found.is_some() {
+        if let Some(ticket) = &found {
             waiting.count -= 1;
+            self.short.fetch_sub(usize::from(ticket.short), Ordering::Relaxed);
             waiting.clients.retain(|(_, tickets)| !tickets.is_empty());
         }
         found
@@ -117,10 +145,13 @@ impl Queue {
         }
     }
 
-    /// The next short job for a device, if there is one: for a fit that lets others pass.
+    /// The next short job for a device, if there is one: for a long job that lets others pass. Costs nothing if there is none.
     pub fn take_short(&self, device: &str) -> Option<Vec<Ticket>> {
+        if self.short.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
         let mut waiting = self.lock();
-        self.take(&mut waiting, |ticket| ticket.request.is_short() && ticket.suits(device))
+        self.take(&mut waiting, |ticket| ticket.short && ticket.suits(device))
     }
 
     fn take(&self, waiting: &mut Waiting, suits: impl Fn(&Ticket) -> bool) -> Option<Vec<Ticket>> {
@@ -143,6 +174,7 @@ impl Queue {
             }
         }
         waiting.count -= taken.len();
+        self.short.fetch_sub(taken.iter().filter(|ticket| ticket.short).count(), Ordering::Relaxed);
         waiting.clients.retain(|(_, tickets)| !tickets.is_empty());
         Some(taken)
     }
@@ -164,6 +196,7 @@ mod tests {
             request: Arc::new(serde_json::from_str(request).unwrap()),
             live: Arc::default(),
             created: 0.0,
+            short: request.contains("loss"),
         }
     }
 
@@ -200,7 +233,9 @@ mod tests {
             {
                 queue.push(if k < 4 { "one" } else { "two" }, ticket(k, &request));
             }
-            assert_eq!(numbers(queue.wait("cpu")), expected);
+            let mut taken = numbers(queue.wait("cpu"));
+            taken.sort();
+            assert_eq!(taken, expected);
         }
     }
 
@@ -222,9 +257,12 @@ mod tests {
     fn a_job_that_waits_can_be_taken_out_and_a_full_queue_says_so() {
         let queue = Queue::new(1, true);
         queue.push("one", ticket(1, &fit("auto")));
-        assert!(!queue.has_room());
+        assert!(queue.seat().is_none());
         let id = JobId::try_from(format!("{:032x}", 1)).unwrap();
         assert!(queue.remove(&id).is_some() && queue.remove(&id).is_none());
-        assert!(queue.has_room());
+        let seat = queue.seat();
+        assert!(seat.is_some() && queue.seat().is_none(), "a seat that was promised is taken");
+        drop(seat);
+        assert!(queue.seat().is_some());
     }
 }

@@ -204,9 +204,24 @@ impl Request {
         }
     }
 
-    /// What a fit lets pass before it goes on.
-    pub fn is_short(&self) -> bool {
-        matches!(self, Request::Loss(_) | Request::Sample(_))
+    /// The data it is about.
+    pub fn dataset(&self) -> Option<&ContentId> {
+        match self {
+            Request::Fit(FitRequest { dataset, .. })
+            | Request::Evaluate(EvaluateRequest { dataset, .. })
+            | Request::Loss(LossRequest { dataset, .. }) => Some(dataset),
+            Request::Sample(_) | Request::Simulate(_) => None,
+        }
+    }
+
+    /// The model it is about.
+    pub fn model(&self) -> Option<&ContentId> {
+        match self {
+            Request::Sample(SampleRequest { model, .. })
+            | Request::Evaluate(EvaluateRequest { model, .. })
+            | Request::Loss(LossRequest { model, .. }) => Some(model),
+            Request::Fit(_) | Request::Simulate(_) => None,
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use super::files::Files;
 use super::id::{ContentId, JobId};
 use super::limits::Limits;
 use super::metrics::Metrics;
+use super::need::Need;
 use super::problem::Problem;
 use super::queue::{Queue, Ticket};
 use super::request::Request;
@@ -17,12 +18,14 @@ use crate::model::Model;
 use crate::model::basis::FeatureChoice;
 use crate::{Error, Result};
 use axum::http::StatusCode;
-use rusqlite::params;
+use rayon::ThreadPool;
+use rusqlite::{Transaction, params};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// What a service is told.
 pub struct Options {
@@ -44,6 +47,8 @@ pub struct Options {
     pub max_disk: Option<u64>,
 }
 
+/// Time between tries to write to a disk that is full.
+const AGAIN: Duration = Duration::from_secs(1);
 /// Bytes of datasets that are kept in memory.
 const DATASET_CACHE: usize = 512 << 20;
 /// Models that are kept in memory.
@@ -64,6 +69,8 @@ pub struct Service {
     datasets: Cache<ContentId, Dataset>,
     models: Cache<ContentId, Model>,
     closing: AtomicBool,
+    /// For short jobs that are done beside a long one, whose threads would make them wait.
+    pub(super) beside: ThreadPool,
 }
 
 /// What a finished job leaves.
@@ -80,6 +87,10 @@ impl Service {
     pub fn start(options: Options) -> Result<(Arc<Service>, Vec<JoinHandle<()>>)> {
         let files = Files::open(&options.data)?;
         let store = Store::open(&files.database())?;
+        let beside = rayon::ThreadPoolBuilder::new()
+            .num_threads(1)
+            .build()
+            .map_err(|error| Error::invalid(format!("the service cannot start a thread: {error}")))?;
         let devices = options.places.iter().map(|place| (place.name(), place.is_software())).collect();
         let service = Arc::new(Service {
             files,
@@ -95,12 +106,13 @@ impl Service {
             datasets: Cache::new(DATASET_CACHE),
             models: Cache::new(MODEL_CACHE),
             closing: AtomicBool::new(false),
+            beside,
         });
         let unfinished = service.store.unfinished().map_err(|problem| Error::invalid(problem.sentence))?;
         for job in unfinished {
-            let live = service.lives.begin(&job.id);
-            let Job { id, request, created, client, .. } = job;
-            service.queue.push(&client, Ticket { id, request: Arc::new(request), live, created });
+            // One whose data is gone fails in its turn, and says so.
+            let need = service.need_of(&job.request).unwrap_or_default();
+            service.enqueue(&job, &need);
         }
         let workers = options
             .places
@@ -146,8 +158,15 @@ impl Service {
         self.store.model(id)?.ok_or_else(|| Problem::unknown("model"))
     }
 
-    /// Checks everything that can be known before the work.
-    fn check(&self, request: &Request) -> std::result::Result<(), Problem> {
+    /// What a request will need, by what is on record of its data and model.
+    fn need_of(&self, request: &Request) -> std::result::Result<Need, Problem> {
+        let data = request.dataset().map(|id| self.known_dataset(id)).transpose()?;
+        let model = request.model().map(|id| self.known_model(id)).transpose()?;
+        Ok(Need::of(request, data.as_ref(), model.as_ref()))
+    }
+
+    /// Checks everything that can be known before the work, and tells what that will need.
+    fn check(&self, request: &Request) -> std::result::Result<Need, Problem> {
         if let Some(wanted) = request.device().filter(|wanted| *wanted != "auto") {
             let wanted = wanted.to_lowercase();
             if !self.devices.iter().any(|(name, _)| name.to_lowercase().contains(&wanted)) {
@@ -158,52 +177,45 @@ impl Service {
                 )));
             }
         }
-        let data = match request {
+        match request {
             Request::Fit(fit) => {
                 fit.settings.check()?;
-                fit.settings.is_exact()?;
+                let exact = fit.settings.is_exact()?;
+                fit.settings.is_tuned()?;
+                if fit.bootstrap.is_some() && !exact {
+                    return Err(Problem::bad(
+                        "bootstrap is given with the solver adam, expected the exact solver",
+                    ));
+                }
                 // No string of a client becomes a path.
                 if matches!(fit.settings.features, FeatureChoice::File(_)) {
                     return Err(Problem::bad(
                         "features are a file, expected polynomial:K or rbf:K: a service reads no files of its clients",
                     ));
                 }
-                Some(self.known_dataset(&fit.dataset)?)
             }
             Request::Sample(sample) => {
-                self.known_model(&sample.model)?;
                 if sample.n < 2 {
                     return Err(Problem::bad(format!("found n = {}, expected at least 2 samples", sample.n)));
                 }
                 sample.settings().euler.check()?;
-                None
             }
-            Request::Evaluate(evaluate) => {
-                self.known_model(&evaluate.model)?;
-                Some(self.known_dataset(&evaluate.dataset)?)
-            }
-            Request::Loss(loss) => {
-                self.known_model(&loss.model)?;
-                Some(self.known_dataset(&loss.dataset)?)
-            }
-            Request::Simulate(simulate) => {
-                simulate.settings.check()?;
-                None
-            }
-        };
-        self.limits.check(request, data.as_ref())
+            Request::Simulate(simulate) => simulate.settings.check()?,
+            Request::Evaluate(_) | Request::Loss(_) => {}
+        }
+        let need = self.need_of(request)?;
+        self.limits.check(request, &need)?;
+        Ok(need)
     }
 
     /// Takes a job: checked, committed, queued.
     pub(super) async fn submit(&self, client: String, request: Request) -> std::result::Result<Job, Problem> {
-        self.check(&request)?;
-        if !self.queue.has_room() {
-            return Err(Problem {
-                status: StatusCode::TOO_MANY_REQUESTS,
-                sentence: format!("{} jobs wait already, expected fewer: try again later", self.queue.len()),
-                retry_after: Some(2),
-            });
-        }
+        let need = self.check(&request)?;
+        let seat = self.queue.seat().ok_or_else(|| Problem {
+            status: StatusCode::TOO_MANY_REQUESTS,
+            sentence: format!("{} jobs wait already, expected fewer: try again later", self.queue.len()),
+            retry_after: Some(2),
+        })?;
         let job = Job {
             id: self.store.new_job_id()?,
             kind: request.kind().into(),
@@ -222,6 +234,13 @@ impl Service {
         let row = job.clone();
         self.store
             .write(move |db| {
+                // What it is about may have been removed in the meantime.
+                for (table, id) in [("datasets", row.request.dataset()), ("models", row.request.model())] {
+                    if let Some(id) = id {
+                        let query = format!("SELECT 1 FROM {table} WHERE id = ?1");
+                        db.prepare_cached(&query)?.query_row([id.as_str()], |_| Ok(()))?;
+                    }
+                }
                 let request = serde_json::to_string(&row.request).expect("requests serialise");
                 db.prepare_cached(
                     "INSERT INTO jobs (id, kind, client, state, request, created) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
@@ -229,13 +248,20 @@ impl Service {
                 .execute(params![row.id.as_str(), row.kind, row.client, "queued", request, row.created])?;
                 Ok(())
             })
-            .await
-            .unwrap_or_else(|_| Err(Problem::internal()))?;
-        let live = self.lives.begin(&job.id);
-        let ticket =
-            Ticket { id: job.id.clone(), request: Arc::new(job.request.clone()), live, created: job.created };
-        self.queue.push(&job.client, ticket);
+            .await?;
+        self.enqueue(&job, &need);
+        drop(seat);
         Ok(job)
+    }
+
+    fn enqueue(&self, job: &Job, need: &Need) {
+        let Job { id, request, created, client, .. } = job;
+        let live = self.lives.begin(id);
+        let request = Arc::new(request.clone());
+        self.queue.push(
+            client,
+            Ticket { id: id.clone(), request, live, created: *created, short: need.is_short() },
+        );
     }
 
     /// A job with its progress.
@@ -246,13 +272,16 @@ impl Service {
     }
 
     /// Cancels a job: at once if it waits, otherwise as soon as its work can stop.
-    pub(super) async fn cancel(self: &Arc<Self>, id: &JobId) -> std::result::Result<Job, Problem> {
-        self.job(id)?;
+    pub(super) async fn cancel(&self, id: &JobId) -> std::result::Result<Job, Problem> {
+        let client = self.job(id)?.client;
         if let Some(ticket) = self.queue.remove(id) {
-            let (service, id) = (self.clone(), ticket.id);
-            tokio::task::spawn_blocking(move || service.end(&id, JobState::Cancelled, None, None))
-                .await
-                .map_err(|_| Problem::internal())?;
+            let ending: Ending = (id.clone(), JobState::Cancelled, None, None);
+            if let Err(problem) = self.store.write(move |db| write_endings(db, &[ending])).await {
+                // Not cancelled, then.
+                self.queue.push(&client, ticket);
+                return Err(problem);
+            }
+            self.lives.end(self.job(id)?);
         } else if let Some(live) = self.lives.get(id) {
             live.cancel();
         }
@@ -264,7 +293,7 @@ impl Service {
         let (id, device) = (ticket.id.clone(), device.to_owned());
         let started = now();
         // Not waited for: after a crash the job is queued either way.
-        drop(self.store.write(move |db| {
+        drop(self.store.write_soon(move |db| {
             db.prepare_cached("UPDATE jobs SET state = 'running', device = ?2, started = ?3 WHERE id = ?1")?
                 .execute(params![id.as_str(), device, started])?;
             Ok(())
@@ -282,21 +311,19 @@ impl Service {
         for (_, state, ..) in &ended {
             self.metrics.ended(*state);
         }
-        let written = self.store.write_now(move |db| {
-            for (id, state, finished, error) in &ended {
-                let result = finished.as_ref().map(|finished| finished.result.to_string());
-                let files = finished.as_ref().map_or(&[][..], |finished| &finished.files);
-                let files = serde_json::to_string(files).expect("names serialise");
-                db.prepare_cached(
-                    "UPDATE jobs SET state = ?2, finished = ?3, error = ?4, result = ?5, files = ?6 WHERE id = ?1",
-                )?
-                .execute(params![id.as_str(), state.name(), now(), error, result, files])?;
-            }
-            Ok(())
-        });
-        if let Err(problem) = written {
-            // Not acknowledged: the jobs stay queued on the disk and are done again after a restart.
+        let ended = Arc::new(ended);
+        let change = || {
+            let ended = ended.clone();
+            move |db: &Transaction<'_>| write_endings(db, &ended)
+        };
+        // Nothing else can be written down either while the disk is full: this waits until there is room. If the service ends
+        // before, the jobs are unfinished on the disk and are done again next time.
+        while let Err(problem) = self.store.write_now(change()) {
             eprintln!("error: results could not be kept: {}", problem.sentence);
+            if self.is_closing() {
+                return;
+            }
+            std::thread::sleep(AGAIN);
         }
         for id in ids {
             match self.job(&id) {
@@ -313,4 +340,17 @@ impl Service {
             ticket.live.tell(Event::State(Box::new(job)));
         }
     }
+}
+
+fn write_endings(db: &Transaction<'_>, ended: &[Ending]) -> rusqlite::Result<()> {
+    for (id, state, finished, error) in ended {
+        let result = finished.as_ref().map(|finished| finished.result.to_string());
+        let files = finished.as_ref().map_or(&[][..], |finished| &finished.files);
+        let files = serde_json::to_string(files).expect("names serialise");
+        db.prepare_cached(
+            "UPDATE jobs SET state = ?2, finished = ?3, error = ?4, result = ?5, files = ?6 WHERE id = ?1",
+        )?
+        .execute(params![id.as_str(), state.name(), now(), error, result, files])?;
+    }
+    Ok(())
 }

@@ -110,6 +110,8 @@ pub struct ModelInfo {
     pub variables: Vec<String>,
     /// Training environments whose interventions it has.
     pub environments: usize,
+    /// Numbers that were fitted.
+    pub parameters: usize,
     /// Seconds since 1970.
     pub created: f64,
 }
@@ -210,8 +212,8 @@ impl Store {
         Ok(Store { writes, reader })
     }
 
-    /// Changes something; the future is ready once that is on the disk.
-    pub fn write(
+    /// Has something changed, sooner or later; the receiver hears once that is on the disk.
+    pub fn write_soon(
         &self,
         change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<()> + Send + 'static,
     ) -> oneshot::Receiver<Answer> {
@@ -221,12 +223,20 @@ impl Store {
         receiver
     }
 
+    /// Changes something: ready once that is on the disk.
+    pub async fn write(
+        &self,
+        change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<()> + Send + 'static,
+    ) -> Answer {
+        self.write_soon(change).await.unwrap_or_else(|_| Err(Problem::internal()))
+    }
+
     /// The same for a thread that may wait.
     pub fn write_now(
         &self,
         change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<()> + Send + 'static,
     ) -> Answer {
-        self.write(change).blocking_recv().unwrap_or_else(|_| Err(Problem::internal()))
+        self.write_soon(change).blocking_recv().unwrap_or_else(|_| Err(Problem::internal()))
     }
 
     fn reader(&self) -> MutexGuard<'_, Connection> {
@@ -305,6 +315,22 @@ impl Store {
         })
     }
 
+    /// A change that keeps what is known of a dataset; one that is there already is the same.
+    pub fn keep_dataset(info: &DatasetInfo) -> impl FnOnce(&Transaction<'_>) -> rusqlite::Result<()> + use<> {
+        keep("datasets", &info.id, to_text(info), info.created)
+    }
+
+    /// A change after which a dataset counts as uploaded now.
+    pub fn touch_dataset(id: &ContentId) -> impl FnOnce(&Transaction<'_>) -> rusqlite::Result<()> + use<> {
+        let id = id.as_str().to_owned();
+        move |db| db.execute("UPDATE datasets SET created = ?2 WHERE id = ?1", params![id, now()]).map(|_| ())
+    }
+
+    /// A change that keeps what is known of a model; one that is there already is the same.
+    pub fn keep_model(info: &ModelInfo) -> impl FnOnce(&Transaction<'_>) -> rusqlite::Result<()> + use<> {
+        keep("models", &info.id, to_text(info), info.created)
+    }
+
     /// How many jobs there are, by kind and state.
     pub fn counts(&self) -> std::result::Result<Vec<(String, String, u64)>, Problem> {
         self.read(|db| {
@@ -315,6 +341,21 @@ impl Store {
             query.query_map([], row)?.collect()
         })
     }
+}
+
+fn to_text(info: &impl Serialize) -> String {
+    serde_json::to_string(info).expect("infos serialise")
+}
+
+fn keep(
+    table: &str,
+    id: &ContentId,
+    info: String,
+    created: f64,
+) -> impl FnOnce(&Transaction<'_>) -> rusqlite::Result<()> + use<> {
+    let query = format!("INSERT OR IGNORE INTO {table} (id, info, created) VALUES (?1, ?2, ?3)");
+    let id = id.as_str().to_owned();
+    move |db| db.prepare_cached(&query)?.execute(params![id, info, created]).map(|_| ())
 }
 
 const JOB: &str = "SELECT id, kind, state, request, device, created, started, finished, error, result, files, client FROM jobs";

@@ -1,6 +1,7 @@
 //! One worker per device: takes what waits, and does it.
 
-use super::problem::sentence_of;
+use super::id::JobId;
+use super::problem::{Problem, sentence_of};
 use super::queue::Ticket;
 use super::request::Request;
 use super::service::{Finished, Service};
@@ -9,8 +10,15 @@ use super::work;
 use crate::bench::Place;
 use crate::engine::gpu::GpuEngine;
 use crate::{Error, Result};
+use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+/// Time between looks at work that goes on.
+const BEAT: Duration = Duration::from_millis(10);
+/// Beats between reports.
+const REPORT_BEATS: u32 = 10;
 
 /// What a job's work can use.
 pub(super) struct Work<'a> {
@@ -18,7 +26,7 @@ pub(super) struct Work<'a> {
     pub ticket: &'a Ticket,
     pub gpu: Option<&'a GpuEngine>,
     pub device: &'a str,
-    start: Instant,
+    pub start: Instant,
 }
 
 /// Works until the service ends.
@@ -34,18 +42,25 @@ fn serve(service: &Service, gpu: Option<&GpuEngine>, device: &str, tickets: Vec<
     for ticket in &tickets {
         service.begin(ticket, device);
     }
+    // A panic is a bug; it must not take the queue with it.
+    let failed = || Problem::internal().sentence;
     if matches!(*tickets[0].request, Request::Loss(_)) {
-        return work::loss::evaluate(service, gpu, device, tickets);
+        let ids: Vec<JobId> = tickets.iter().map(|ticket| ticket.id.clone()).collect();
+        let evaluate = || work::loss::evaluate(service, gpu, device, tickets);
+        if std::panic::catch_unwind(AssertUnwindSafe(evaluate)).is_err() {
+            let ended = ids.into_iter().map(|id| (id, JobState::Failed, None, Some(failed())));
+            service.end_all(ended.collect());
+        }
+        return;
     }
     for ticket in &tickets {
         service.announce(ticket);
         let work = Work { service, ticket, gpu, device, start: Instant::now() };
-        // A panic is a bug; it must not take the queue with it.
-        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work.run()))
-            .unwrap_or_else(|_| Err(Error::Mismatch("the service failed; its log says more".into())));
+        let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| work.run()))
+            .unwrap_or_else(|_| Err(Error::Mismatch(failed())));
         match outcome {
-            // It goes on from its checkpoint next time.
-            _ if service.is_closing() && outcome.is_err() => {}
+            // It goes on from its checkpoint, or begins anew, next time.
+            Err(_) if service.is_closing() => {}
             _ if ticket.live.is_cancelled() => {
                 let _ = std::fs::remove_dir_all(service.files.job(&ticket.id));
                 service.end(&ticket.id, JobState::Cancelled, None, None);
@@ -106,16 +121,53 @@ impl Work<'_> {
 
     /// Tells how far the job is, with the time left at the present rate.
     pub fn report(&self, share: f64, details: Progress) {
+        let share = share.min(1.0);
         let seconds_left = (share > 0.0).then(|| self.seconds() * (1.0 - share) / share);
         self.ticket.live.report(Progress { share, seconds_left, ..details });
     }
 
-    /// Lets short jobs pass: a long fit calls this now and then.
-    pub fn let_short_jobs_pass(&self) {
-        while !self.service.is_closing()
+    /// Lets a short job pass, or several that are evaluated together, and no more: however many come, a long job goes on.
+    pub fn let_one_pass(&self) {
+        if !self.service.is_closing()
             && let Some(tickets) = self.service.queue.take_short(self.device)
         {
             serve(self.service, self.gpu, self.device, tickets);
+        }
+    }
+
+    /// Does long work, and beside it, on a thread of its own: tells how far it is of `all`, passes on a wish to stop, and
+    /// does short jobs.
+    pub fn watched<T>(
+        &self,
+        progress: &crate::Progress,
+        all: u64,
+        work: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        let outcome = std::thread::scope(|scope| {
+            let (ended, end) = channel::<()>();
+            scope.spawn(move || {
+                let mut beats = 0;
+                while end.recv_timeout(BEAT) == Err(RecvTimeoutError::Timeout) {
+                    if self.shall_stop() {
+                        progress.stop();
+                    }
+                    beats += 1;
+                    if beats % REPORT_BEATS == 0 {
+                        self.report(progress.done() as f64 / all.max(1) as f64, Progress::default());
+                    }
+                    // A GPU has one queue, which the work itself uses.
+                    if self.gpu.is_none() && !self.ticket.short {
+                        self.service.beside.install(|| self.let_one_pass());
+                    }
+                }
+            });
+            let outcome = work();
+            drop(ended);
+            outcome
+        });
+        match outcome {
+            Err(Error::Stopped) => Err(self.stopped()),
+            other => other,
         }
     }
 

@@ -18,13 +18,12 @@ pub use sergio::{NoiseKind, SergioSettings, SergioTruth};
 use crate::data::{Dataset, Standardization};
 use crate::fit::by_name;
 use crate::named::named;
-use crate::{Error, Matrix, Result};
+use crate::{Error, Matrix, Progress, Result};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What is simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,7 +137,7 @@ impl Settings {
                 return Err(Error::invalid(format!("found {found} {name}, expected at least {least}")));
             }
         }
-        if self.train_envs + self.test_envs > self.dim {
+        if self.train_envs.saturating_add(self.test_envs) > self.dim {
             return Err(Error::invalid(format!(
                 "found {} training and {} test environments for {} variables, expected a variable of its own to intervene on in each",
                 self.train_envs, self.test_envs, self.dim
@@ -212,7 +211,7 @@ const GRAPH: u64 = 0;
 const PARAMETERS: u64 = 1;
 const INTERVENTIONS: u64 = 2;
 
-/// Simulates a system and experiments on it. `done` counts environments.
+/// Simulates a system and experiments on it. `progress` counts environments.
 ///
 /// ```
 /// use skds::simulate::{Settings, simulate};
@@ -222,7 +221,7 @@ const INTERVENTIONS: u64 = 2;
 /// assert_eq!((simulated.train.environments(), simulated.test.environments()), (4, 3));
 /// # Ok::<(), skds::Error>(())
 /// ```
-pub fn simulate(settings: &Settings, done: &AtomicU64) -> Result<Simulated> {
+pub fn simulate(settings: &Settings, progress: &Progress) -> Result<Simulated> {
     settings.check()?;
     let stream = |number: u64| {
         let mut rng = ChaCha8Rng::seed_from_u64(settings.seed);
@@ -256,7 +255,7 @@ pub fn simulate(settings: &Settings, done: &AtomicU64) -> Result<Simulated> {
             .with_max_len(1)
             .map(|e| {
                 let samples = draw(e)?;
-                done.fetch_add(1, Ordering::Relaxed);
+                progress.add(1)?;
                 Ok(samples)
             })
             .collect::<Result<Vec<_>>>()
@@ -275,7 +274,7 @@ pub fn simulate(settings: &Settings, done: &AtomicU64) -> Result<Simulated> {
         System::Sergio => {
             let mut truth = SergioTruth::draw(&graph, settings, &mut rng)?;
             let observed = truth.observe(settings.rows, &settings.sergio, seed_of(0));
-            done.fetch_add(1, Ordering::Relaxed);
+            progress.add(1)?;
             let draw = |e: usize| {
                 Ok(truth.intervene(interventions.row(e), settings.rows, &settings.sergio, seed_of(e)))
             };

@@ -17,7 +17,7 @@ use crate::data::Dataset;
 use crate::dense::symmetric_eigenvalues;
 use crate::kernel::{Kernel, Profile, tilt, with_profile};
 use crate::objective::Estimator;
-use crate::{Matrix, Result};
+use crate::{Matrix, Progress, Result};
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -62,7 +62,7 @@ pub fn spectra(samples: &Matrix<f64>, rows: usize, design: &Design, kernel: Kern
         .map(|&estimator| {
             let statistics = match estimator {
                 Estimator::Linear => with_profile!(kernel, f64, |profile| neighbours(profile, &part, design)),
-                estimator => Statistics::of(&all, design, kernel, estimator)?.remove(0),
+                estimator => Statistics::of(&all, design, kernel, estimator, &Progress::default())?.remove(0),
             };
             let (smallest, largest) = extremes(&statistics)?;
             Ok(Spectrum {

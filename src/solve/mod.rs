@@ -27,7 +27,7 @@ use crate::engine::gpu::GpuEngine;
 use crate::kernel::Kernel;
 use crate::model::{Drift, Noise, Parameters, Penalty, PenaltyKind};
 use crate::objective::Estimator;
-use crate::{Error, Matrix, Result};
+use crate::{Error, Matrix, Progress, Result};
 use coordinate::{Coordinate, Found, Own, Reduced};
 use groups::Weights;
 use rayon::prelude::*;
@@ -75,17 +75,18 @@ pub struct Exact {
 impl Exact {
     /// For the linear model, on the CPU.
     pub fn new(data: &Dataset, targets: &Matrix<bool>, spec: Spec) -> Result<Exact> {
-        Exact::on(None, data, targets, &Design::Linear, spec)
+        Exact::on(None, data, targets, &Design::Linear, spec, &Progress::default())
     }
 
     /// Passes over the data once, or twice if the `u` form is not convex on this sample: the `v` form, which always is,
-    /// then takes its place. The pass over pairs is done by `gpu`, if there is one.
+    /// then takes its place. The pass over pairs is done by `gpu`, if there is one; `progress` can stop it.
     pub fn on(
         gpu: Option<&GpuEngine>,
         data: &Dataset,
         targets: &Matrix<bool>,
         design: &Design,
         spec: Spec,
+        progress: &Progress,
     ) -> Result<Exact> {
         if spec.learn_scale && design.amounts() > 1 {
             return Err(Error::invalid(format!(
@@ -94,8 +95,8 @@ impl Exact {
             )));
         }
         let pass = |estimator: Estimator| match gpu {
-            Some(gpu) => Statistics::on_gpu(gpu, data, design, spec.kernel, estimator),
-            None => Statistics::of(data, design, spec.kernel, estimator),
+            Some(gpu) => Statistics::on_gpu(gpu, data, design, spec.kernel, estimator, progress),
+            None => Statistics::of(data, design, spec.kernel, estimator, progress),
         };
         let (statistics, targets, design) = (pass(spec.estimator)?, targets.clone(), design.clone());
         let mut exact = Exact { statistics, targets, design, spec, fell_back: false };

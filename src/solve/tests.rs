@@ -68,7 +68,8 @@ fn statistics_give_the_loss_of_any_linear_model() {
         let data = data(&rows, d, 2);
         for kernel in kernels() {
             for estimator in [Estimator::U, Estimator::V] {
-                let all = Statistics::of(&data, &Design::Linear, kernel, estimator).unwrap();
+                let all =
+                    Statistics::of(&data, &Design::Linear, kernel, estimator, &Progress::default()).unwrap();
                 let parameters = Parameters {
                     drift: Drift::Linear { weights: Matrix::from_fn(d, d, |_, _| normal(&mut rng)) },
                     biases: (0..d).map(|_| normal(&mut rng)).collect(),
@@ -233,7 +234,10 @@ fn a_u_form_that_is_not_convex_is_replaced_by_the_v_form() {
     let large = data(&[600, 500], 3, 1);
     let spec = Spec { kernel: Kernel::TiltedRbf { bandwidth: 0.7 }, ..spec };
     assert!(!Exact::new(&large, large.targets(), spec).unwrap().fell_back);
-    assert!(Statistics::of(&large, &Design::Linear, spec.kernel, Estimator::Linear).is_err());
+    assert!(
+        Statistics::of(&large, &Design::Linear, spec.kernel, Estimator::Linear, &Progress::default())
+            .is_err()
+    );
 }
 
 #[test]
@@ -288,7 +292,9 @@ fn statistics_of_given_functions_are_those_of_single_pairs() {
             let design = basis(features, diffusion, &data);
             for kernel in kernels() {
                 for estimator in [Estimator::U, Estimator::V] {
-                    let found = Statistics::of(&data, &design, kernel, estimator).unwrap().remove(0);
+                    let found = Statistics::of(&data, &design, kernel, estimator, &Progress::default())
+                        .unwrap()
+                        .remove(0);
                     let expected = by_pairs(data.samples(), &design, kernel, estimator);
                     for (name, a, b) in [
                         ("C", &found.drift, &expected.drift),
@@ -314,7 +320,8 @@ fn a_basis_of_the_variables_is_the_linear_model() {
     let design = basis("polynomial:1", "1", &data);
     let kernel = Kernel::TiltedRbf { bandwidth: 2.0 };
     let spec = Spec { kernel, estimator: Estimator::V, penalty: None, learn_scale: false };
-    let found = Exact::on(None, &data, data.targets(), &design, spec).unwrap().solve().unwrap();
+    let found =
+        Exact::on(None, &data, data.targets(), &design, spec, &Progress::default()).unwrap().solve().unwrap();
     let (Drift::Basis { coefficients, .. }, Noise::Basis { amounts }) =
         (&found.parameters.drift, &found.parameters.noise)
     else {
@@ -343,7 +350,8 @@ fn a_basis_of_the_variables_is_the_linear_model() {
     }
     // A square takes part in the reversion of its own variable: mean (b_own + x) (x − m) = 0 with m by environment.
     let design = basis("polynomial:2", "1", &data);
-    let found = Exact::on(None, &data, data.targets(), &design, spec).unwrap().solve().unwrap();
+    let found =
+        Exact::on(None, &data, data.targets(), &design, spec, &Progress::default()).unwrap().solve().unwrap();
     let Drift::Basis { coefficients, .. } = &found.parameters.drift else { unreachable!() };
     let squares = [3, 6, 8];
     for j in 0..3 {
@@ -368,7 +376,7 @@ fn penalised_fits_of_given_functions_meet_their_conditions() {
         let design = basis(features, diffusion, &data);
         for kernel in kernels() {
             let spec = Spec { kernel, estimator: Estimator::V, penalty: None, learn_scale: false };
-            let exact = Exact::on(None, &data, data.targets(), &design, spec).unwrap();
+            let exact = Exact::on(None, &data, data.targets(), &design, spec, &Progress::default()).unwrap();
             let all = [0, 1, 2, 3];
             let top = exact.largest_penalty(&all).unwrap();
             for &kind in PenaltyKind::ALL {
@@ -391,5 +399,5 @@ fn penalised_fits_of_given_functions_meet_their_conditions() {
     // Several amounts and learnt scales are a product of unknowns.
     let design = basis("polynomial:1", "1, self^2", &data);
     let spec = Spec { kernel: Kernel::ImqPlus, estimator: Estimator::V, penalty: None, learn_scale: true };
-    assert!(Exact::on(None, &data, data.targets(), &design, spec).is_err());
+    assert!(Exact::on(None, &data, data.targets(), &design, spec, &Progress::default()).is_err());
 }

@@ -11,10 +11,9 @@ use skds::simulate::{
 };
 use std::path::Path;
 use std::process::{Command, Output};
-use std::sync::atomic::AtomicU64;
 
 fn drawn(settings: &Settings) -> Simulated {
-    simulate(settings, &AtomicU64::new(0)).unwrap()
+    simulate(settings, &Default::default()).unwrap()
 }
 
 fn small(system: System) -> Settings {

@@ -6,8 +6,7 @@ use skds::model::{Activation, Drift, Model, Noise, Parameters};
 use skds::sample::{
     Draw, EulerSettings, Gaussian, Intervention, Method, SampleSettings, Sampler, stationary_samples,
 };
-use skds::{Error, Matrix};
-use std::sync::atomic::{AtomicU64, Ordering};
+use skds::{Error, Matrix, Progress};
 
 const DT: f64 = 0.05;
 
@@ -120,9 +119,9 @@ fn steps_follow_a_twin_on_the_host() {
                 let engine = if tried % 3 == 0 { &spans } else { &engine };
                 let mut walk = engine.walk(&p, chains, &seeds, DT, floors.as_deref()).unwrap();
                 let starts = walk.chains().unwrap();
-                let done = AtomicU64::new(0);
+                let done = Progress::default();
                 walk.walk(3, &done).unwrap();
-                assert_eq!(done.into_inner(), 3 * chains.iter().sum::<usize>() as u64);
+                assert_eq!(done.done(), 3 * chains.iter().sum::<usize>() as u64);
                 let ends = walk.chains().unwrap();
                 for (e, n) in chains.iter().enumerate() {
                     for chain in 0..*n {
@@ -176,7 +175,7 @@ fn the_law_of_a_linear_model_is_lyapunovs() {
     for intervention in [Intervention::none(3), shifted] {
         let draw = Draw { intervention: &intervention, samples: 8192, seed: 3 };
         let samples =
-            sampler.draw(&model, &[draw], &settings(), &AtomicU64::new(0)).unwrap().remove(0).unwrap();
+            sampler.draw(&model, &[draw], &settings(), &Progress::default()).unwrap().remove(0).unwrap();
         let Drift::Linear { weights } = &model.parameters.drift else { unreachable!() };
         let biases = intervention.biases(&model.parameters);
         let law = Gaussian::stationary(weights, &biases, &intervention.diffusion(&model.parameters)).unwrap();
@@ -206,7 +205,7 @@ fn an_mlp_has_the_same_law_on_both_devices() {
     let none = Intervention::none(4);
     let draw = Draw { intervention: &none, samples: 4096, seed: 3 };
     let gpu = Sampler::on(Some(gpu_engine()));
-    let found = gpu.draw(&model, &[draw], &settings(), &AtomicU64::new(0)).unwrap().remove(0).unwrap();
+    let found = gpu.draw(&model, &[draw], &settings(), &Progress::default()).unwrap().remove(0).unwrap();
     let expected = stationary_samples(&model, &none, 4096, &settings(), 4).unwrap();
     let ((mean, covariance), (mean2, covariance2)) = (moments(&found), moments(&expected));
     for j in 0..4 {
@@ -220,7 +219,7 @@ fn an_mlp_has_the_same_law_on_both_devices() {
     pushed.add_shift(0, 1.0).unwrap();
     let other = Draw { intervention: &pushed, samples: 100, seed: 9 };
     let again = Sampler::on(Some(gpu_engine()));
-    let both = again.draw(&model, &[other, draw], &settings(), &AtomicU64::new(0)).unwrap();
+    let both = again.draw(&model, &[other, draw], &settings(), &Progress::default()).unwrap();
     assert_eq!(both[1].as_ref().unwrap().as_slice(), found.as_slice());
     assert_eq!(both[0].as_ref().unwrap().rows(), 100);
 }
@@ -232,7 +231,7 @@ fn a_model_without_a_law_is_an_error_of_its_own_draw() {
     parameters.drift = Drift::Linear { weights: unstable };
     let model = model(Parameters { shift: None, log_scale: None, ..parameters });
     let none = Intervention::none(2);
-    let done = AtomicU64::new(0);
+    let done = Progress::default();
     let draw = Draw { intervention: &none, samples: 10, seed: 3 };
     let euler = EulerSettings { dt: 0.1, burn_in: 400, thin: 1, chains: None };
     let settings = SampleSettings { euler, ..settings() };
@@ -241,7 +240,7 @@ fn a_model_without_a_law_is_an_error_of_its_own_draw() {
         Err(Error::NonFinite(problem)) => assert!(problem.contains("ran away"), "{problem}"),
         other => panic!("{other:?}"),
     }
-    assert_eq!(done.load(Ordering::Relaxed), 4000);
+    assert_eq!(done.done(), 4000);
 }
 
 #[test]
@@ -250,7 +249,7 @@ fn a_wrong_step_is_noticed() {
     let walked = |from: &str, to: &str| {
         let engine = if from.is_empty() { gpu_engine() } else { gpu_engine().with_edit("euler", from, to) };
         let mut walk = engine.walk(&p, &[7], &[1], DT, None).unwrap();
-        walk.walk(3, &AtomicU64::new(0)).unwrap();
+        walk.walk(3, &Progress::default()).unwrap();
         walk.chains().unwrap().remove(0)
     };
     let right = walked("", "");

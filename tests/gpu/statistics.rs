@@ -1,6 +1,7 @@
 //! The exact solver's pass over pairs on the device against the one on the host.
 
 use crate::common::{gpu_engine, random_data, relative_error};
+use skds::Progress;
 use skds::engine::gpu::plan::Bounds;
 use skds::kernel::KernelKind;
 use skds::model::{Basis, Penalty, PenaltyKind};
@@ -28,9 +29,13 @@ fn statistics_on_the_device_are_the_hosts_to_f32() {
             for &kind in KernelKind::ALL {
                 let kernel = kind.with_bandwidth((d as f64).sqrt()).unwrap();
                 for estimator in [Estimator::U, Estimator::V] {
-                    let host = Statistics::of(&data, &design, kernel, estimator).unwrap();
+                    let host =
+                        Statistics::of(&data, &design, kernel, estimator, &Progress::default()).unwrap();
                     let engine = if case % 2 == 0 { &engine } else { &spans };
-                    let pass = || Statistics::on_gpu(engine, &data, &design, kernel, estimator).unwrap();
+                    let pass = || {
+                        Statistics::on_gpu(engine, &data, &design, kernel, estimator, &Progress::default())
+                            .unwrap()
+                    };
                     let found = pass();
                     for (e, (found, host)) in found.iter().zip(&host).enumerate() {
                         for (part, f, h) in [
@@ -55,6 +60,7 @@ fn statistics_on_the_device_are_the_hosts_to_f32() {
         &Design::Linear,
         KernelKind::Rbf.with_bandwidth(1.0).unwrap(),
         Estimator::Linear,
+        &Progress::default(),
     );
     assert!(linear.is_err());
 }
@@ -66,10 +72,11 @@ fn a_fit_from_the_devices_statistics_is_the_hosts_nearly() {
     let penalty = Some(Penalty { kind: PenaltyKind::Both, lambda: 0.1 });
     let spec = Spec { kernel, estimator: Estimator::V, penalty, learn_scale: false };
     let host = Exact::new(&data, data.targets(), spec).unwrap().solve().unwrap();
-    let found = Exact::on(Some(&gpu_engine()), &data, data.targets(), &Design::Linear, spec)
-        .unwrap()
-        .solve()
-        .unwrap();
+    let found =
+        Exact::on(Some(&gpu_engine()), &data, data.targets(), &Design::Linear, spec, &Progress::default())
+            .unwrap()
+            .solve()
+            .unwrap();
     assert!(found.violation < 1e-8);
     let (a, b) = (host.loss + host.penalty, found.loss + found.penalty);
     assert!((a - b).abs() < 1e-5 * a, "{a} {b}");

@@ -76,19 +76,19 @@ fn two_wells_are_recovered_and_an_unseen_intervention_is_predicted() {
     // Stronger interventions than any that was seen.
     let test = environments(1000, &[[0.8, 0.0], [0.0, 1.0]], 2);
     let settings = SampleSettings::default();
-    let predictions = predict(&Sampler::cpu(), &model, &test, &settings, 0, &mut |_| {}).unwrap();
+    let predictions = predict(&Sampler::cpu(), &model, &test, &settings, 0, &Default::default()).unwrap();
     // Two samples of 1000 of the same law differ by about 0.01 here; the linear model's prediction by 0.2.
     for prediction in &predictions {
         assert!(prediction.scores.unwrap().w2 < 0.03, "{prediction:?}");
     }
     let (linear, _) = fit(&training(1000), &Settings::default()).unwrap();
-    let others = predict(&Sampler::cpu(), &linear, &test, &settings, 0, &mut |_| {}).unwrap();
+    let others = predict(&Sampler::cpu(), &linear, &test, &settings, 0, &Default::default()).unwrap();
     for (linear, cubic) in others.iter().zip(&predictions) {
         assert!(linear.scores.unwrap().w2 > 4.0 * cubic.scores.unwrap().w2, "{linear:?} {cubic:?}");
     }
     // A device for the pass over pairs changes the last digits only.
     let problem = skds::fit::Problem::new(&training(300), &cubic()).unwrap();
-    let done = std::sync::atomic::AtomicU64::new(0);
+    let done = skds::Progress::default();
     let (host, gpu) =
         (problem.solve(None, &done).unwrap(), problem.solve(Some(&gpu_engine()), &done).unwrap());
     let (host, gpu) = (parts(&host.model).1.as_slice(), parts(&gpu.model).1.as_slice());

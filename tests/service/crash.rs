@@ -48,6 +48,7 @@ fn bother(server: &Server, round: u64, data: &str, known: &Mutex<Acknowledged>) 
         known.lock().unwrap().jobs.insert(id, None);
     }
     loop {
+        client.try_get("/healthz")?.expect(200);
         let open = |(id, model): (&String, &Option<String>)| model.is_none().then(|| id.clone());
         let jobs: Vec<String> = known.lock().unwrap().jobs.iter().filter_map(open).collect();
         for id in jobs {

@@ -24,12 +24,11 @@ use crate::engine::{Engine, Loss, LossSpec};
 use crate::kernel::{Profile, tilt as tilt_of, with_profile};
 use crate::model::{Drift, Noise, Parameters, REFUSED};
 use crate::objective::{Estimator, Kds, Objective, PairTerm, Skds};
-use crate::{Error, Result, Scalar};
+use crate::{Error, Progress, Result, Scalar};
 use diffusion::Diffusion;
 use rows::Rows;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Evaluates on the threads of the current rayon pool.
 #[derive(Clone, Copy, Debug, Default)]
@@ -144,7 +143,7 @@ struct CpuLoss<T> {
     samples: Samples<T>,
     work: Work<T>,
     environment_losses: Vec<f64>,
-    progress: Arc<AtomicU64>,
+    progress: Arc<Progress>,
 }
 
 impl<T: Scalar> CpuLoss<T> {
@@ -189,7 +188,8 @@ impl<T: Scalar> CpuLoss<T> {
         mut gradient: Option<&mut Parameters<T>>,
     ) -> f64 {
         let CpuLoss { spec, samples, work, environment_losses, progress } = self;
-        progress.store(0, Ordering::Relaxed);
+        // A wish to stop is looked for at the end.
+        let _ = progress.set(0);
         drift::drift(parameters, &samples.offsets, &samples.x, &mut work.b, &mut work.hidden);
         if let Some(gradient) = &mut gradient {
             match &mut gradient.noise {
@@ -243,6 +243,7 @@ impl<T: Scalar> Loss<T> for CpuLoss<T> {
                 Objective::Kds => self.run::<_, Kds>(profile, parameters, gradient),
             })
         });
+        self.progress.check()?;
         if let Some(e) = self.environment_losses.iter().position(|loss| !loss.is_finite()) {
             return Err(Error::NonFinite(format!(
                 "the loss of environment {e} is {}, expected a finite number: are the parameters or samples too large for {}?",
@@ -261,7 +262,7 @@ impl<T: Scalar> Loss<T> for CpuLoss<T> {
         (0..self.samples.environments()).map(|e| self.spec.estimator.pairs(self.samples.rows(e).len())).sum()
     }
 
-    fn progress(&self) -> Arc<AtomicU64> {
+    fn progress(&self) -> Arc<Progress> {
         self.progress.clone()
     }
 }

@@ -29,12 +29,11 @@ pub use walk::GpuWalk;
 use crate::data::Dataset;
 use crate::engine::{Engine, Loss, LossSpec};
 use crate::model::Parameters;
-use crate::{Error, Result, Scalar};
+use crate::{Error, Progress, Result, Scalar};
 use adapters::Gpu;
 use context::Context;
 use plan::Bounds;
 use session::{Edit, Session};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Memory that the engine takes at most unless told otherwise.
@@ -191,7 +190,7 @@ pub struct GpuLoss {
     edits: Vec<Edit>,
     session: Option<Session>,
     environment_losses: Vec<f64>,
-    progress: Arc<AtomicU64>,
+    progress: Arc<Progress>,
 }
 
 impl GpuLoss {
@@ -256,7 +255,7 @@ impl<T: Scalar> Loss<T> for GpuLoss {
         session.run(gradient.is_some(), &progress)?;
         let (losses, packed) = session.read(gradient.is_some())?;
         let form = session.form;
-        progress.store(Loss::<T>::pairs(self), Ordering::Relaxed);
+        progress.set(Loss::<T>::pairs(self))?;
         self.environment_losses = losses;
         check_losses(&self.environment_losses)?;
         if let Some(gradient) = gradient {
@@ -280,7 +279,7 @@ impl<T: Scalar> Loss<T> for GpuLoss {
         (0..self.data.environments()).map(|e| self.spec.estimator.pairs(self.data.rows(e).len())).sum()
     }
 
-    fn progress(&self) -> Arc<AtomicU64> {
+    fn progress(&self) -> Arc<Progress> {
         self.progress.clone()
     }
 }

@@ -10,12 +10,11 @@ use super::stages::{Slot, Stage};
 use crate::data::Dataset;
 use crate::engine::LossSpec;
 use crate::model::Parameters;
-use crate::{Error, Result, Scalar};
+use crate::{Error, Progress, Result, Scalar};
 use encase::{ShaderSize, ShaderType, StorageBuffer, UniformBuffer};
 use glam::Vec4;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use wgpu::{Buffer, BufferUsages};
 
 /// Time that a stage took on the device, over all its dispatches.
@@ -334,7 +333,7 @@ impl Session {
     }
 
     /// Runs all dispatches and leaves losses, and the gradient if asked for, on the device.
-    pub fn run(&self, gradient: bool, progress: &AtomicU64) -> Result<()> {
+    pub fn run(&self, gradient: bool, progress: &Progress) -> Result<()> {
         self.run_between(&[], gradient, &[], progress)
     }
 
@@ -344,16 +343,16 @@ impl Session {
         before: &[Bound],
         gradient: bool,
         after: &[Bound],
-        progress: &AtomicU64,
+        progress: &Progress,
     ) -> Result<()> {
-        progress.store(0, Ordering::Relaxed);
+        progress.set(0)?;
         self.poison(gradient);
         let list = if gradient { &self.gradient } else { &self.value };
         self.submit(&before.iter().chain(list).chain(after).collect::<Vec<_>>(), progress)
     }
 
     /// Submits dispatches in order, in as few submissions as a watchdog allows; counts pairs that are done.
-    pub fn submit(&self, list: &[&Bound], progress: &AtomicU64) -> Result<()> {
+    pub fn submit(&self, list: &[&Bound], progress: &Progress) -> Result<()> {
         let mut first = 0;
         let mut waiting: Option<u64> = None;
         while first < list.len() {
@@ -373,7 +372,7 @@ impl Session {
             if let Some(pairs) = waiting {
                 // At most two submissions wait in the queue; what is done is shown.
                 self.context.wait()?;
-                progress.fetch_add(pairs, Ordering::Relaxed);
+                progress.add(pairs)?;
             }
             waiting = Some(part.iter().map(|bound| bound.pairs).sum());
             first = last;

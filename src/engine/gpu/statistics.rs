@@ -12,8 +12,7 @@ use crate::data::Dataset;
 use crate::engine::LossSpec;
 use crate::kernel::Kernel;
 use crate::objective::{Estimator, Objective};
-use crate::{Matrix, Result};
-use std::sync::atomic::AtomicU64;
+use crate::{Matrix, Progress, Result};
 use wgpu::{Buffer, BufferUsages};
 
 /// What is to be summed over the samples of an environment.
@@ -39,13 +38,14 @@ pub(crate) struct PairSums {
 }
 
 impl GpuEngine {
-    /// The sums of every environment over all pairs of the estimator.
+    /// The sums of every environment over all pairs of the estimator; `progress` can stop it.
     pub(crate) fn pair_sums(
         &self,
         data: &Dataset,
         kernel: Kernel,
         estimator: Estimator,
         columns: &[PairColumns<'_>],
+        progress: &Progress,
     ) -> Result<Vec<PairSums>> {
         let spec = LossSpec { objective: Objective::Skds, kernel, estimator };
         let form = Form { dim: data.dim(), environments: data.environments(), hidden: None, full: false };
@@ -58,7 +58,7 @@ impl GpuEngine {
             session.plan.sizes.sums,
             BufferUsages::COPY_DST | BufferUsages::MAP_READ,
         )?;
-        let pass = Pass { session, staging, spec, rows, layout, columns };
+        let pass = Pass { session, staging, spec, rows, layout, columns, progress };
         let (values, found) = pass.sums(0, &columns.iter().map(|of| &of.value).collect::<Vec<_>>())?;
         let radial: Option<Vec<&Matrix<f64>>> = columns.iter().map(|of| of.radial).collect();
         let mut radial = match radial {
@@ -86,6 +86,7 @@ struct Pass<'a> {
     rows: Vec<usize>,
     layout: SumLayout,
     columns: &'a [PairColumns<'a>],
+    progress: &'a Progress,
 }
 
 impl Pass<'_> {
@@ -106,7 +107,7 @@ impl Pass<'_> {
                 row.iter_mut().zip(values).for_each(|(row, value)| *row = *value as f32);
                 (self.columns[e].omega[i], row)
             })?;
-            last = sum_pairs(&self.session, &self.staging, &self.rows, self.layout)?;
+            last = sum_pairs(&self.session, &self.staging, &self.rows, self.layout, self.progress)?;
             for (all, Summed { drift, .. }) in all.iter_mut().zip(&last) {
                 for i in 0..all.rows() {
                     all.row_mut(i)[first..first + count].copy_from_slice(&drift.row(i)[..count]);
@@ -126,7 +127,13 @@ struct Summed {
 }
 
 /// The sums with b̃ as it is on the device.
-fn sum_pairs(session: &Session, staging: &Buffer, rows: &[usize], layout: SumLayout) -> Result<Vec<Summed>> {
+fn sum_pairs(
+    session: &Session,
+    staging: &Buffer,
+    rows: &[usize],
+    layout: SumLayout,
+    progress: &Progress,
+) -> Result<Vec<Summed>> {
     let (context, plan, form) = (&session.context, &session.plan, session.form);
     let d = form.dim;
     let mut all: Vec<Summed> = rows
@@ -137,11 +144,11 @@ fn sum_pairs(session: &Session, staging: &Buffer, rows: &[usize], layout: SumLay
             z_total: 0.0,
         })
         .collect();
-    let done = AtomicU64::new(0);
     let stride = form.stride() as usize * 4;
     for (at, span) in plan.spans.iter().enumerate() {
         let dispatches = session.dispatches_of(at, &[stages::ALL_PAIRS.name]);
-        session.submit(&dispatches.iter().collect::<Vec<_>>(), &done)?;
+        progress.check()?;
+        session.submit(&dispatches.iter().collect::<Vec<_>>(), &progress.part())?;
         let record = (layout.count as usize) * stride + 4;
         let planned = plan.value.iter().find(|dispatch| dispatch.stage.name == stages::ALL_PAIRS.name);
         let splits = planned.map_or(1, |dispatch| dispatch.job.splits as usize);

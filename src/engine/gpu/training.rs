@@ -11,11 +11,10 @@ use super::{GpuEngine, Traffic, pack};
 use crate::data::Dataset;
 use crate::engine::{Batches, LossSpec, Standing, State, Training as Trains, TrainingSpec};
 use crate::model::{Parameters, PenaltyKind};
-use crate::{Error, Result};
+use crate::{Error, Progress, Result};
 use encase::ShaderSize;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use wgpu::{Buffer, BufferUsages};
 
 /// Workgroups of the stages that stride over all parameters.
@@ -35,7 +34,7 @@ pub struct GpuTraining {
     after: Vec<Bound>,
     buffers: HashMap<Slot, Buffer>,
     staging: Buffer,
-    progress: AtomicU64,
+    progress: Progress,
 }
 
 impl GpuEngine {
@@ -101,7 +100,7 @@ impl GpuTraining {
             after: Vec::new(),
             buffers,
             staging,
-            progress: AtomicU64::new(0),
+            progress: Progress::default(),
         };
         if batches.is_some() {
             for span in 0..training.session.plan.spans.len() {

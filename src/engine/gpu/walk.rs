@@ -11,10 +11,9 @@ use crate::engine::LossSpec;
 use crate::kernel::Kernel;
 use crate::model::Parameters;
 use crate::objective::{Estimator, Objective};
-use crate::{Matrix, Result, Scalar};
+use crate::{Matrix, Progress, Result, Scalar};
 use encase::ShaderSize;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use wgpu::{Buffer, BufferUsages};
 
 /// Steps of one submission at most: each is told by its own part of a uniform buffer.
@@ -143,8 +142,8 @@ impl GpuWalk {
         Ok(walk)
     }
 
-    /// Walks all chains on; `done` counts steps of all of them.
-    pub fn walk(&mut self, steps: usize, done: &AtomicU64) -> Result<()> {
+    /// Walks all chains on; `progress` counts steps of all of them.
+    pub fn walk(&mut self, steps: usize, progress: &Progress) -> Result<()> {
         let flops: f64 = self.drift.iter().flatten().chain(&self.euler).map(|bound| bound.flops).sum();
         let at_once = ((self.session.dispatch_flops() / flops) as usize).clamp(1, STEPS as usize);
         let chains = self.chains.iter().sum::<usize>() as u64;
@@ -153,7 +152,7 @@ impl GpuWalk {
             let count = left.min(at_once);
             self.submit(count as u32, false)?;
             self.session.context.wait()?;
-            done.fetch_add(count as u64 * chains, Ordering::Relaxed);
+            progress.add(count as u64 * chains)?;
             left -= count;
         }
         Ok(())

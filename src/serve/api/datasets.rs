@@ -2,12 +2,13 @@
 
 use super::uploads::{Received, receive};
 use super::{Answer, Shared};
-use crate::data::Dataset;
+use crate::data::{Dataset, shape_of_npz};
+use crate::model::Model;
 use crate::serve::files::describe;
 use crate::serve::id::ContentId;
 use crate::serve::problem::{Problem, Refusal};
 use crate::serve::service::Service;
-use crate::serve::store::{DatasetInfo, ModelInfo};
+use crate::serve::store::{DatasetInfo, ModelInfo, Store};
 use crate::{Error, Matrix};
 use axum::Json;
 use axum::body::Body;
@@ -64,8 +65,10 @@ pub async fn upload(
         return Err(Problem::bad("targets are given for an .npz file, expected them in the file itself"));
     }
     let received = receive(&service, &headers, ending, body).await?;
-    let id = received.id(targets.as_deref().unwrap_or(""));
+    let id = received.id(targets.as_deref());
     if let Some(known) = service.store.dataset(&id)? {
+        // As good as new: it is not removed before anyone has used it.
+        service.store.write(Store::touch_dataset(&known.id)).await?;
         return Ok((StatusCode::OK, Json(known)));
     }
     let reading = service.clone();
@@ -73,16 +76,7 @@ pub async fn upload(
         tokio::task::spawn_blocking(move || keep(&reading, received, id, &name, ending, targets.as_deref()))
             .await
             .map_err(|_| Problem::internal())??;
-    let row =
-        (info.id.as_str().to_owned(), serde_json::to_string(&info).expect("infos serialise"), info.created);
-    service
-        .store
-        .write(move |db| {
-            db.execute("INSERT OR IGNORE INTO datasets (id, info, created) VALUES (?1, ?2, ?3)", row)
-                .map(|_| ())
-        })
-        .await
-        .unwrap_or_else(|_| Err(Problem::internal()))?;
+    service.store.write(Store::keep_dataset(&info)).await?;
     Ok((StatusCode::CREATED, Json(info)))
 }
 
@@ -97,6 +91,12 @@ fn keep(
 ) -> Answer<DatasetInfo> {
     // Targets come in the address; the reader of csv takes them from a second file.
     let targets = targets.map(|targets| write_targets(service, &received.path, targets)).transpose()?;
+    if ending == ".npz" {
+        // A small file can unpack to a large one.
+        let (rows, dim) = shape_of_npz(&received.path)?;
+        service.limits.check_variables(dim)?;
+        service.limits.check_bytes(8.0 * rows as f64 * dim as f64)?;
+    }
     let data = Dataset::read(&received.path, targets.as_deref())?;
     service.limits.check_variables(data.dim())?;
     let place = service.files.dataset(&id);
@@ -186,22 +186,13 @@ pub async fn upload_model(
     let received = receive(&service, &headers, ".safetensors", body).await?;
     let reading: Arc<Service> = service.clone();
     let info = tokio::task::spawn_blocking(move || -> Answer<ModelInfo> {
-        let info = reading.files.keep_model(&received.path)?;
-        reading.limits.check_variables(info.variables.len())?;
-        Ok(info)
+        let model = Model::read(&received.path)?;
+        reading.limits.check_variables(model.dim())?;
+        Ok(reading.files.keep_model(&received.path, model)?)
     })
     .await
     .map_err(|_| Problem::internal())??;
-    let row =
-        (info.id.as_str().to_owned(), serde_json::to_string(&info).expect("infos serialise"), info.created);
-    service
-        .store
-        .write(move |db| {
-            db.execute("INSERT OR IGNORE INTO models (id, info, created) VALUES (?1, ?2, ?3)", row)
-                .map(|_| ())
-        })
-        .await
-        .unwrap_or_else(|_| Err(Problem::internal()))?;
+    service.store.write(Store::keep_model(&info)).await?;
     Ok((StatusCode::CREATED, Json(info)))
 }
 

@@ -19,7 +19,7 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use sha2::{Digest, Sha256};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use subtle::ConstantTimeEq;
@@ -55,18 +55,39 @@ pub fn router(service: Arc<Service>) -> Router {
         .with_state(service)
 }
 
-/// Lets those in who know the token. Both are hashed first, so that neither length nor content shows in the time.
+/// Lets those in who know the token. Both are hashed first, so that neither length nor content shows in the time. Without a
+/// token whoever is on this machine may come in, but not a page from elsewhere in a browser on this machine.
 async fn authorise(State(service): Shared, request: Request, next: Next) -> Response {
-    if let Some(token) = &service.token {
-        let given = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let given = given.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or("");
-        let equal = Sha256::digest(given.trim()).ct_eq(&Sha256::digest(token.trim()));
-        if !bool::from(equal) {
-            let sentence = "the token is missing or wrong, expected 'Authorization: Bearer TOKEN'";
-            return Problem::new(StatusCode::UNAUTHORIZED, sentence).into_response();
-        }
+    let Some(token) = &service.token else {
+        return match is_from_here(request.headers()) {
+            true => next.run(request).await,
+            false => {
+                let sentence = "the request names another host or comes from another page, expected this machine's own: \
+                                others need a service with a token";
+                Problem::new(StatusCode::FORBIDDEN, sentence).into_response()
+            }
+        };
+    };
+    let given = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let given = given.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or("");
+    let equal = Sha256::digest(given.trim()).ct_eq(&Sha256::digest(token.trim()));
+    if !bool::from(equal) {
+        let sentence = "the token is missing or wrong, expected 'Authorization: Bearer TOKEN'";
+        return Problem::new(StatusCode::UNAUTHORIZED, sentence).into_response();
     }
     next.run(request).await
+}
+
+/// Whether the host is this machine, by a name that no other server can give it, and the page, if one asks, is our own.
+fn is_from_here(headers: &HeaderMap) -> bool {
+    let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or(""));
+    let Some(host) = text(header::HOST) else { return false };
+    let local = match (host.parse::<SocketAddr>(), host.split_once(':').map_or(host, |(name, _)| name)) {
+        (Ok(address), _) => address.ip().is_loopback(),
+        (_, "localhost") => true,
+        (_, name) => name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback()),
+    };
+    local && text(header::ORIGIN).is_none_or(|origin| origin.strip_prefix("http://") == Some(host))
 }
 
 /// Counts, and adds what browsers should know of every answer.
@@ -103,4 +124,31 @@ fn client_of(headers: &HeaderMap, ConnectInfo(address): ConnectInfo<SocketAddr>)
 async fn parse<T: serde::de::DeserializeOwned>(service: &Service, body: Body) -> Answer<T> {
     let body = uploads::collect(body, service.limits.body_bytes).await?;
     serde_json::from_slice(&body).map_err(|error| Problem::bad(format!("the body is no request: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_token_only_this_machine_and_its_own_page_may_ask() {
+        let asks = |host: Option<&'static str>, origin: Option<&'static str>| {
+            let mut headers = HeaderMap::new();
+            for (name, value) in [(header::HOST, host), (header::ORIGIN, origin)] {
+                value.map(|value| headers.insert(name, HeaderValue::from_static(value)));
+            }
+            is_from_here(&headers)
+        };
+        for host in ["127.0.0.1:8765", "127.0.0.1", "localhost:8765", "localhost", "[::1]:8765"] {
+            assert!(asks(Some(host), None), "{host}");
+        }
+        assert!(asks(Some("localhost:8765"), Some("http://localhost:8765")));
+        // A name that was made to lead here, another page, another port of this machine, a sandbox.
+        assert!(!asks(Some("evil.example:8765"), None));
+        assert!(!asks(Some("127.0.0.1.evil.example"), None));
+        for origin in ["http://evil.example", "http://localhost:3000", "https://localhost:8765", "null"] {
+            assert!(!asks(Some("localhost:8765"), Some(origin)), "{origin}");
+        }
+        assert!(!asks(None, None));
+    }
 }

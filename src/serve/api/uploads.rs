@@ -20,11 +20,14 @@ pub(super) struct Received {
 }
 
 impl Received {
-    /// Its hash together with what else tells it from others.
-    pub fn id(&self, more: &str) -> ContentId {
-        let mut hash = self.hash.clone();
-        hash.update(more);
-        ContentId::of(hash)
+    /// Its hash; with what else tells it from others, the hash of both.
+    pub fn id(&self, more: Option<&str>) -> ContentId {
+        let own = ContentId::of(self.hash.clone());
+        match more {
+            None => own,
+            // A hash has one length: no two such texts are alike.
+            Some(more) => ContentId::of(Sha256::new_with_prefix(format!("{}{more}", own.as_str()))),
+        }
     }
 }
 

@@ -329,6 +329,8 @@ function showResult(job) {
   const warning = stable ? "" : "\nThis model is not stable: it has no stationary law to draw from.";
   byId("summary").textContent = summary.split("\n").map((line) => line.trim()).join("\n") + warning;
   now.effects = effects;
+  const shown = effects.names.length;
+  byId("effects-note").textContent = shown < effects.variables ? `The ${shown} variables with the strongest effects, of ${whole(effects.variables)}.` : "";
   now.edges = strongest(effects);
   byId("edges").max = Math.min(now.edges.length, 200);
   byId("edges").value = Math.min(now.edges.length, Math.round(1.5 * effects.names.length));

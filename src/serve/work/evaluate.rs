@@ -1,13 +1,12 @@
 //! Predictions of a dataset's interventions: the same as `skds evaluate` makes.
 
-use crate::Result;
-use crate::evaluate::{Evaluation, check_test_data, predict};
+use crate::evaluate::{Evaluation, PREDICTED, check_test_data, predict};
 use crate::output::write_atomically;
 use crate::sample::SampleSettings;
 use crate::serve::request::EvaluateRequest;
 use crate::serve::service::Finished;
-use crate::serve::store::Progress;
 use crate::serve::worker::Work;
+use crate::{Progress, Result};
 use serde_json::json;
 use std::io::Write;
 
@@ -21,8 +20,9 @@ pub(in crate::serve) fn run(work: &Work<'_>, request: &EvaluateRequest) -> Resul
         ..SampleSettings::default()
     };
     let sampler = work.sampler();
-    let predictions = predict(&sampler, &model, &test, &settings, request.seed, &mut |share| {
-        work.report(share, Progress::default());
+    let progress = Progress::default();
+    let predictions = work.watched(&progress, PREDICTED, || {
+        predict(&sampler, &model, &test, &settings, request.seed, &progress)
     })?;
     let evaluation = Evaluation::new(predictions);
     write_atomically(&work.folder()?.join("evaluation.json"), |writer| {

@@ -4,19 +4,21 @@ use crate::engine::{Engine, State};
 use crate::fit::{Checkpoint, Problem, Record, Rhythm, Stability, Watcher};
 use crate::graph::Graph;
 use crate::model::Model;
+use crate::plot::write_picture;
 use crate::serve::request::FitRequest;
 use crate::serve::service::Finished;
-use crate::serve::store::Progress;
+use crate::serve::store::{self, Store};
 use crate::serve::worker::Work;
-use crate::{Error, Result};
+use crate::{Error, Progress, Result};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 /// Steps between checkpoints, as on the command line.
 const KEEP_EVERY: u32 = 2000;
+/// Effects in files of the graph, strongest first.
+const MOST_EFFECTS: usize = 100_000;
+/// Variables in pictures of the effects, those with the strongest.
+const MOST_VARIABLES: usize = 100;
 
 pub(in crate::serve) fn run(work: &Work<'_>, request: &FitRequest) -> Result<Finished> {
     let data = work.service.dataset(&request.dataset)?;
@@ -24,27 +26,28 @@ pub(in crate::serve) fn run(work: &Work<'_>, request: &FitRequest) -> Result<Fin
     let path = work.folder()?.join("model.safetensors");
     let (stability, summary) = match problem.settings.is_exact()? {
         true => exact(work, request, &problem, &path)?,
-        false if request.bootstrap.is_some() => {
-            return Err(Error::invalid("bootstrap is given with the solver adam, expected the exact solver"));
-        }
         false => adam(work, &problem, &path)?,
     };
-    let info = work.service.files.keep_model(&path)?;
-    let row =
-        (info.id.as_str().to_owned(), serde_json::to_string(&info).expect("infos serialise"), info.created);
+    let model = Model::read(&path)?;
+    let graph = Graph::of(&model)?;
+    let strongest = graph.select(None, Some(MOST_EFFECTS));
+    for ending in ["csv", "graphml", "dot"] {
+        strongest.write(&path.with_file_name(format!("effects.{ending}")))?;
+    }
+    let shown = graph.part(MOST_VARIABLES);
+    let picture = shown.heatmap(format!("{} model", model.parameters.drift.name()));
+    write_picture(&path.with_file_name("effects.svg"), "Effects", &[picture])?;
+    let info = work.service.files.keep_model(&path, model)?;
     work.service
         .store
-        .write_now(move |db| {
-            db.execute("INSERT OR IGNORE INTO models (id, info, created) VALUES (?1, ?2, ?3)", row)?;
-            Ok(())
-        })
+        .write_now(Store::keep_model(&info))
         .map_err(|problem| Error::invalid(problem.sentence))?;
     work.finished(json!({
         "model": info.id,
         "summary": summary,
         "stable": stability.stable,
         "stability": stability,
-        "effects": effects(&Model::read(&path)?)?,
+        "effects": effects(&shown, graph.names().len()),
     }))
 }
 
@@ -54,27 +57,15 @@ fn exact(
     problem: &Problem,
     path: &Path,
 ) -> Result<(Stability, String)> {
-    let all = problem.solves()?;
-    let done = Arc::new(AtomicU64::new(0));
+    let (progress, all) = (Progress::default(), problem.solves()?);
     // As on the command line: in f64 on the CPU unless a GPU is asked for by name.
     let gpu = work.gpu.filter(|_| request.device.is_some());
-    let mut fit = std::thread::scope(|scope| {
-        let (counter, (ended, end)) = (done.clone(), std::sync::mpsc::channel::<()>());
-        scope.spawn(move || {
-            while end
-                .recv_timeout(Duration::from_millis(100))
-                .is_err_and(|e| e == std::sync::mpsc::RecvTimeoutError::Timeout)
-            {
-                work.report(counter.load(Ordering::Relaxed) as f64 / all.max(1) as f64, Progress::default());
-            }
-        });
-        let fit = problem.solve(gpu, &done);
-        drop(ended);
-        fit
-    })?;
+    let mut fit = work.watched(&progress, all, || problem.solve(gpu, &progress))?;
     if let Some(count) = request.bootstrap {
         work.ticket.live.say(format!("{count} resamples for intervals"));
-        let intervals = problem.bootstrap(fit.tuning.as_ref(), count, &AtomicU64::new(0))?;
+        let progress = Progress::default();
+        let intervals = work
+            .watched(&progress, count as u64, || problem.bootstrap(fit.tuning.as_ref(), count, &progress))?;
         fit.model.intervals = Some(Box::new(intervals));
     }
     fit.write(path)?;
@@ -127,15 +118,14 @@ impl Watcher for Watch<'_> {
     fn report(&mut self, record: &Record) {
         let steps = self.problem.settings.steps;
         let share = f64::from(record.step - self.first) / f64::from((steps - self.first).max(1));
-        let details = Progress {
+        let details = store::Progress {
             step: Some(record.step),
             steps: Some(steps),
             loss: Some(record.loss),
             penalty: Some(record.penalty),
-            ..Progress::default()
+            ..store::Progress::default()
         };
         self.work.report(share, details);
-        self.work.let_short_jobs_pass();
     }
 
     fn keep(&mut self, state: &State, log: &[Record]) -> Result<()> {
@@ -148,17 +138,18 @@ impl Watcher for Watch<'_> {
         checkpoint.write(&self.checkpoint)
     }
 
+    /// Asked before every step, which is when others may pass.
     fn stopped(&self) -> bool {
+        self.work.let_one_pass();
         self.work.shall_stop()
     }
 }
 
-/// Effects as a matrix: row j, column i is the effect of i on j; nothing on the diagonal.
-fn effects(model: &Model) -> Result<Value> {
-    let graph = Graph::of(model)?;
+/// Effects as a matrix: row j, column i is the effect of i on j; nothing on the diagonal. Of more variables than these.
+fn effects(graph: &Graph, variables: usize) -> Value {
     let matrix = graph.matrix();
     let entry = |j: usize, i: usize| if i == j { Value::Null } else { json!(matrix[(j, i)]) };
     let rows: Vec<Vec<Value>> =
         (0..matrix.rows()).map(|j| (0..matrix.cols()).map(|i| entry(j, i)).collect()).collect();
-    Ok(json!({ "names": graph.names(), "matrix": rows }))
+    json!({ "names": graph.names(), "matrix": rows, "variables": variables })
 }

@@ -12,10 +12,12 @@ use crate::serve::queue::Ticket;
 use crate::serve::request::{LossRequest, Request};
 use crate::serve::service::{Ending, Finished, Service};
 use crate::serve::store::{JobState, now};
+use crate::serve::worker::Work;
 use crate::{Error, Matrix, Result};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Those who ask about each dataset; a seed is part of what they ask.
 type Group = BTreeMap<(ContentId, u64), Vec<Ticket>>;
@@ -34,6 +36,7 @@ pub(in crate::serve) fn evaluate(
     device: &str,
     tickets: Vec<Ticket>,
 ) {
+    let start = Instant::now();
     let (cancelled, tickets): (Vec<Ticket>, Vec<Ticket>) =
         tickets.into_iter().partition(|ticket| ticket.live.is_cancelled());
     let mut ended: Vec<Ending> =
@@ -56,7 +59,8 @@ pub(in crate::serve) fn evaluate(
         service.metrics.evaluated(together);
         let first = group.values().next().and_then(|tickets| tickets.first()).expect("a group has a member");
         let ids: Vec<&ContentId> = group.keys().map(|(id, _)| id).collect();
-        let found = run(service, gpu, request_of(first), first, &ids, bandwidth);
+        let work = Work { service, ticket: first, gpu, device, start };
+        let found = run(&work, request_of(first), &ids, bandwidth);
         for (place, tickets) in group.values().enumerate() {
             for ticket in tickets {
                 let end = match &found {
@@ -74,6 +78,10 @@ pub(in crate::serve) fn evaluate(
                         });
                         service.metrics.finished(&ticket.request, now() - ticket.created);
                         (ticket.id.clone(), JobState::Done, Some(Finished { result, files }), None)
+                    }
+                    Err(_) if service.is_closing() => continue,
+                    Err(_) if ticket.live.is_cancelled() => {
+                        (ticket.id.clone(), JobState::Cancelled, None, None)
                     }
                     Err(error) => (ticket.id.clone(), JobState::Failed, None, Some(sentence_of(error))),
                 };
@@ -105,14 +113,8 @@ fn in_units(model: &Model, data: &Arc<Dataset>) -> Arc<Dataset> {
 }
 
 /// The losses of each dataset's environments.
-fn run(
-    service: &Service,
-    gpu: Option<&GpuEngine>,
-    request: &LossRequest,
-    ticket: &Ticket,
-    ids: &[&ContentId],
-    bandwidth: f64,
-) -> Result<Vec<Vec<f64>>> {
+fn run(work: &Work<'_>, request: &LossRequest, ids: &[&ContentId], bandwidth: f64) -> Result<Vec<Vec<f64>>> {
+    let service = work.service;
     let model = service.model(&request.model)?;
     let data: Vec<Arc<Dataset>> =
         ids.iter().map(|id| Ok(in_units(&model, &service.dataset(id)?))).collect::<Result<_>>()?;
@@ -127,14 +129,20 @@ fn run(
     let kernel = request.kernel.with_bandwidth(bandwidth)?;
     let spec = LossSpec { objective: request.objective, kernel, estimator: request.estimator };
     let parameters: Parameters<f32> = repeated(&model.parameters, data.len()).cast();
-    let mut loss: Box<dyn Loss<f32>> = match gpu {
+    let mut loss: Box<dyn Loss<f32>> = match work.gpu {
         Some(engine) => Engine::<f32>::load(engine, &all, &spec)?,
         None => CpuEngine.load(&all, &spec)?,
     };
     let mut gradient = request.gradient.then(|| parameters.zeros_like());
-    loss.evaluate(&parameters, gradient.as_mut())?;
+    let (progress, pairs) = (loss.progress(), loss.pairs());
+    let mut evaluate = || loss.evaluate(&parameters, gradient.as_mut());
+    // Short ones are over before anyone could look, and may be others' as well.
+    match work.ticket.short {
+        true => evaluate()?,
+        false => work.watched(&progress, pairs, evaluate)?,
+    };
     if let Some(gradient) = gradient {
-        let folder = service.files.job(&ticket.id);
+        let folder = service.files.job(&work.ticket.id);
         crate::output::create_folder(&folder)?;
         gradient.write(&folder.join("gradient.safetensors"))?;
     }

@@ -6,9 +6,8 @@ use crate::sample::{Draw, Intervention, Sampler};
 use crate::serve::request::SampleRequest;
 use crate::serve::service::Finished;
 use crate::serve::worker::Work;
-use crate::{Matrix, Result};
+use crate::{Matrix, Progress, Result};
 use serde_json::{Value, json};
-use std::sync::atomic::AtomicU64;
 
 /// Bars of a histogram.
 const BARS: usize = 40;
@@ -22,7 +21,9 @@ pub(in crate::serve) fn run(work: &Work<'_>, request: &SampleRequest) -> Result<
     let method = settings.method_for(&model)?;
     let sampler = work.sampler();
     let draw = Draw { intervention: &intervention, samples: request.n, seed: request.seed };
-    let samples = sampler.draw(&model, &[draw], &settings, &AtomicU64::new(0))?.remove(0)?;
+    let (progress, steps) = (Progress::default(), sampler.steps_for(request.n, &settings));
+    let samples =
+        work.watched(&progress, steps, || sampler.draw(&model, &[draw], &settings, &progress)?.remove(0))?;
     let variables: Vec<Value> = (0..model.dim()).map(|j| describe(&samples, j, &model.names[j])).collect();
     let path = work.folder()?.join("samples.npz");
     Dataset::from_environments(vec![samples])?.with_names(model.names.clone())?.write(&path)?;

@@ -25,13 +25,12 @@ use super::rows::{Rows, strided, strided_mut};
 use super::simd::{dispatch, padded};
 use super::tasks::{self, Cutter};
 use super::{Samples, Work};
-use crate::Scalar;
 use crate::kernel::Profile;
 use crate::objective::{Estimator, PairTerm};
+use crate::{Progress, Scalar};
 use faer::{Accum, MatRef};
 use prepare::Numbers;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Rows of a tile: one task.
 const TILE_ROWS: usize = 128;
@@ -107,7 +106,7 @@ struct Pass<'a, T, P> {
     samples: &'a Samples<T>,
     e: usize,
     diffusion: &'a Diffusion<T>,
-    progress: &'a AtomicU64,
+    progress: &'a Progress,
 }
 
 /// One block of rows and what it fills in.
@@ -149,7 +148,7 @@ pub(super) fn all_pairs<T: Scalar, P: Profile<T>, O: PairTerm>(
     e: usize,
     diffusion: &Diffusion<T>,
     work: &mut Work<T>,
-    progress: &AtomicU64,
+    progress: &Progress,
 ) -> (f64, DiffusionAdjoint<T>) {
     let mut state = work.all_pairs.take().unwrap_or_else(|| AllPairs::new::<P, O>(samples));
     state.prepare::<P, O>(samples, e, diffusion, work);
@@ -255,7 +254,9 @@ impl<T: Scalar, P: Profile<T>> Pass<'_, T, P> {
             }
             let diagonal =
                 if self.estimator == Estimator::U { overlap(&task.rows, first..first + count) } else { 0 };
-            self.progress.fetch_add((height * count - diagonal) as u64, Ordering::Relaxed);
+            if self.progress.add((height * count - diagonal) as u64).is_err() {
+                return;
+            }
         }
         dispatch(
             #[inline(always)]
