@@ -59,7 +59,8 @@ pub fn sentence_of(error: &Error) -> String {
 }
 
 pub fn is_full(error: &std::io::Error) -> bool {
-    matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
+    use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
 impl From<Error> for Problem {

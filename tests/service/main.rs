@@ -6,8 +6,10 @@ mod common;
 mod api;
 mod client;
 mod crash;
+mod keeping;
 mod load;
 mod server;
+mod stop;
 
 use skds::data::Dataset;
 use std::path::Path;

@@ -1,0 +1,161 @@
+//! What is kept, for how long, and what happens where there is no room.
+
+use crate::server::Server;
+use crate::small_data;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+#[test]
+fn old_data_goes_by_the_owners_rule_and_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, bytes) = small_data(folder.path());
+    let place = folder.path().join("service");
+    let server = Server::start(&place, &[]);
+    let client = server.client();
+    let used = client.upload("train.npz", &bytes);
+    let unused = client.upload("small.csv", b"a,b\n1,2\n2,1\n0,0.5\n");
+    let fit = json!({ "kind": "fit", "dataset": used, "settings": { "bandwidth": 3, "lambda": 0.1 } });
+    let job = client.run(&fit);
+    let (id, model) = (job["id"].as_str().unwrap(), job["result"]["model"].as_str().unwrap());
+    let addresses = [format!("/v1/jobs/{id}"), format!("/v1/models/{model}"), format!("/v1/datasets/{used}")];
+    let waiting =
+        json!({ "kind": "fit", "dataset": used, "settings": { "solver": "adam", "steps": 40_000_000 } });
+    let waiting = client.submit(&waiting);
+    server.kill();
+    std::thread::sleep(Duration::from_millis(1500));
+
+    // Without a rule everything stays, but for files that nobody was told of.
+    let stray = place.join("jobs").join("0".repeat(32));
+    std::fs::create_dir(&stray).unwrap();
+    let server = Server::start(&place, &["--keep-days", "1"]);
+    until("the stray folder is gone", || !stray.exists());
+    for address in &addresses {
+        server.client().get(address).expect(200);
+    }
+    server.client().get(&format!("/v1/datasets/{unused}")).expect(200);
+    server.kill();
+
+    // One second: what has ended goes, with its files; what waits stays, with its data.
+    let server = Server::start(&place, &["--keep-days", &(1.0 / 86_400.0).to_string()]);
+    let client = server.client();
+    for address in [&addresses[0], &addresses[1], &format!("/v1/datasets/{unused}")] {
+        until(address, || client.get(address).status == 404);
+    }
+    assert!(!place.join("jobs").join(id).exists());
+    client.get(&addresses[2]).expect(200);
+    client.get(&format!("/v1/jobs/{waiting}")).expect(200);
+}
+
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    for _ in 0..500 {
+        if holds() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    panic!("not within ten seconds: {what}");
+}
+
+/// No file of the service may pass two megabytes: as if the disk was full, for those who are not root.
+#[test]
+fn a_full_disk_is_an_error_to_the_client_and_nothing_half_written_is_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, bytes) = small_data(folder.path());
+    let place = folder.path().join("service");
+    let server = Server::start_in("trap '' XFSZ; ulimit -f 2048; exec \"$@\"", &place, &[]);
+    let client = server.client();
+    let big = format!("a,b\n{}", "1,2\n2,1\n".repeat(300_000));
+    assert!(client.post("/v1/datasets?name=big.csv", big).refused(507).contains("disk is full"));
+    let data = client.upload("train.npz", &bytes);
+    let fit = json!({ "kind": "fit", "dataset": data, "settings": { "bandwidth": 3, "lambda": 0.1 } });
+    let model = client.run(&fit)["result"]["model"].clone();
+    let job = client.run(&json!({ "kind": "sample", "model": model, "n": 200_000 }));
+    assert_eq!(
+        (&job["state"], &job["error"]),
+        (&json!("failed"), &json!("the service's disk is full")),
+        "{job}"
+    );
+    assert_eq!(job["files"], json!([]));
+    let id = job["id"].as_str().unwrap();
+    client.get(&format!("/v1/jobs/{id}/files/samples.npz")).refused(404);
+    // Smaller things go on.
+    assert_eq!(client.run(&json!({ "kind": "sample", "model": model, "n": 20 }))["state"], "done");
+    assert_eq!(std::fs::read_dir(place.join("uploads")).unwrap().count(), 0);
+}
+
+#[test]
+fn an_owner_can_bound_the_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(&folder.path().join("service"), &["--max-disk", "0.0001"]);
+    let client = server.client();
+    let big = format!("a,b\n{}", "1,2\n2,1\n".repeat(20_000));
+    assert!(client.post("/v1/datasets?name=big.csv", big).refused(507).contains("disk is full"));
+}
+
+#[test]
+fn what_a_job_would_need_is_looked_at_before_it_starts() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, bytes) = small_data(folder.path());
+    let server = Server::start(&folder.path().join("service"), &["--max-memory", "8"]);
+    let client = server.client();
+    let data = client.upload("train.npz", &bytes);
+    let fit = json!({ "kind": "fit", "dataset": data, "settings": { "bandwidth": 3, "lambda": 0.1 } });
+    let model = client.run(&fit)["result"]["model"].clone();
+    let refused = |request: Value| client.post("/v1/jobs", request.to_string()).refused(422);
+    for request in [
+        json!({ "kind": "sample", "model": model, "n": 900_000 }),
+        json!({ "kind": "simulate", "settings": { "dim": 100, "rows": 100_000 } }),
+        json!({ "kind": "fit", "dataset": data, "settings": { "model": "basis", "features": "polynomial:9" } }),
+        json!({ "kind": "fit", "dataset": data, "settings": { "model": "mlp", "hidden": 1_000_000 } }),
+    ] {
+        let sentence = refused(request.clone());
+        assert!(sentence.contains("the memory that it needs is"), "{request}: {sentence}");
+        assert!(sentence.ends_with("expected at most 8 MiB on this service"), "{sentence}");
+    }
+    let many = refused(json!({ "kind": "sample", "model": model, "n": 2_000_000 }));
+    assert!(many.contains("the number of samples is 2000000"), "{many}");
+
+    // A small file that unpacks to a large one: 64 MB of zeros.
+    let path = folder.path().join("zeros.npz");
+    write_zeros(&path, 1_000_000, 8);
+    let packed = std::fs::read(&path).unwrap();
+    assert!(packed.len() < 1 << 20, "{}", packed.len());
+    let sentence = client.post("/v1/datasets?name=zeros.npz", &packed).refused(422);
+    assert!(sentence.contains("the memory that it needs is 61 MiB"), "{sentence}");
+}
+
+/// An .npz file of zeros, packed.
+fn write_zeros(path: &std::path::Path, rows: usize, dim: usize) {
+    use std::io::Write;
+    let mut archive = zip::ZipWriter::new(std::fs::File::create(path).unwrap());
+    archive.start_file("x.npy", zip::write::SimpleFileOptions::default()).unwrap();
+    let mut header = format!("{{'descr': '<f8', 'fortran_order': False, 'shape': ({rows}, {dim}), }}");
+    header.push_str(&" ".repeat(64 - (10 + header.len() + 1) % 64));
+    header.push('\n');
+    archive.write_all(b"\x93NUMPY\x01\x00").unwrap();
+    archive.write_all(&(header.len() as u16).to_le_bytes()).unwrap();
+    archive.write_all(header.as_bytes()).unwrap();
+    for _ in 0..rows {
+        archive.write_all(&vec![0; 8 * dim]).unwrap();
+    }
+    archive.finish().unwrap();
+}
+
+#[test]
+fn a_damaged_database_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("service");
+    std::fs::create_dir(&place).unwrap();
+    std::fs::write(
+        place.join("service.sqlite"),
+        "this is no database of anyone, however long it is looked at",
+    )
+    .unwrap();
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_skds"))
+        .args(["serve", "--listen", "127.0.0.1:0", "--device", "cpu", "--data", place.to_str().unwrap()])
+        .output()
+        .unwrap();
+    let sentence = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(sentence.contains("is no database of a service"), "{sentence}");
+    assert_eq!(output.status.code(), Some(2));
+}
