@@ -19,6 +19,8 @@ drivers=/usr/share/vulkan/icd.d
 if ! ls "$drivers"/lvp_icd*.json "$drivers"/radeon_icd*.json >/dev/null 2>&1 || ! PATH="$PATH:/sbin:/usr/sbin" ldconfig -p | grep -q 'libvulkan\.so\.1'; then
     install mesa-vulkan-drivers libvulkan1
 fi
+# A browser for the test of the service's page, and letters for its pictures.
+command -v chromium >/dev/null || install chromium fonts-dejavu-core
 # Mesa's device-selection layer looks for a desktop session and complains if there is none.
 export NODEVICE_SELECT=1
 for component in fmt clippy; do

@@ -81,30 +81,32 @@ impl Dataset {
     }
 
     fn write_npz(&self, writer: &mut (impl Write + Seek), environments: bool) -> io::Result<()> {
+        in_archive(writer, |zip| self.fill_npz(zip, environments))
+    }
+
+    fn fill_npz<W: Write + Seek>(&self, zip: &mut ZipWriter<W>, environments: bool) -> io::Result<()> {
         let (rows, d) = (self.samples.rows(), self.dim());
-        let mut zip = ZipWriter::new(writer);
-        array(&mut zip, "x", "<f8", &[rows, d], 8)?;
+        array(zip, "x", "<f8", &[rows, d], 8)?;
         for value in self.samples.as_slice() {
             zip.write_all(&value.to_le_bytes())?;
         }
         if environments {
-            array(&mut zip, "env", "<i8", &[rows], 8)?;
+            array(zip, "env", "<i8", &[rows], 8)?;
             for e in self.env() {
                 zip.write_all(&(e as i64).to_le_bytes())?;
             }
-            array(&mut zip, "targets", "|b1", &[self.environments(), d], 1)?;
+            array(zip, "targets", "|b1", &[self.environments(), d], 1)?;
             let flags: Vec<u8> = self.targets.as_slice().iter().map(|flag| u8::from(*flag)).collect();
             zip.write_all(&flags)?;
         }
         let longest = self.names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
-        array(&mut zip, "names", &format!("<U{longest}"), &[d], 4 * longest)?;
+        array(zip, "names", &format!("<U{longest}"), &[d], 4 * longest)?;
         for name in &self.names {
             let letters = name.chars().chain(std::iter::repeat('\0')).take(longest);
             for letter in letters {
                 zip.write_all(&u32::from(letter).to_le_bytes())?;
             }
         }
-        zip.finish()?;
         Ok(())
     }
 
@@ -145,16 +147,67 @@ pub(crate) struct Array<'a> {
 /// Writes arrays of float64; the same arrays give the same bytes.
 pub(crate) fn write_arrays(path: &Path, arrays: &[Array<'_>]) -> Result<()> {
     write_atomically(path, |writer| {
-        let mut zip = ZipWriter::new(writer);
-        for Array { name, shape, values } in arrays {
-            array(&mut zip, name, "<f8", shape, 8)?;
-            for value in *values {
-                zip.write_all(&value.to_le_bytes())?;
+        in_archive(writer, |zip| {
+            for Array { name, shape, values } in arrays {
+                array(zip, name, "<f8", shape, 8)?;
+                for value in *values {
+                    zip.write_all(&value.to_le_bytes())?;
+                }
             }
-        }
-        zip.finish()?;
-        Ok(())
+            Ok(())
+        })
     })
+}
+
+/// Writes a whole archive. A `ZipWriter` that meets an error tries to finish all the same and prints what comes of it, so it
+/// hears of none: the first one is kept and told at the end.
+fn in_archive<W: Write + Seek>(
+    writer: W,
+    fill: impl FnOnce(&mut ZipWriter<Patient<W>>) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut zip = ZipWriter::new(Patient { writer, position: 0, failed: None });
+    fill(&mut zip)?;
+    zip.finish()?.failed.map_or(Ok(()), Err)
+}
+
+struct Patient<W> {
+    writer: W,
+    /// Where the next byte goes, or would go.
+    position: u64,
+    failed: Option<io::Error>,
+}
+
+impl<W> Patient<W> {
+    fn unless_failed(&mut self, act: impl FnOnce(&mut W) -> io::Result<()>) {
+        if self.failed.is_none() {
+            self.failed = act(&mut self.writer).err();
+        }
+    }
+}
+
+impl<W: Write> Write for Patient<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.unless_failed(|writer| writer.write_all(bytes));
+        self.position += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.unless_failed(W::flush);
+        Ok(())
+    }
+}
+
+impl<W: Seek> Seek for Patient<W> {
+    fn seek(&mut self, to: io::SeekFrom) -> io::Result<u64> {
+        self.unless_failed(|writer| writer.seek(to).map(|_| ()));
+        self.position = match to {
+            io::SeekFrom::Start(at) => at,
+            io::SeekFrom::Current(by) => self.position.saturating_add_signed(by),
+            io::SeekFrom::End(_) => self.position,
+        };
+        Ok(self.position)
+    }
 }
 
 /// The first line: names, quoted where need be, and last the environment.

@@ -6,7 +6,7 @@ use super::{MARGIN, Problem};
 use crate::kernel::Kernel;
 use crate::model::{Drift, Intervals, Parameters};
 use crate::objective::Estimator;
-use crate::solve::{Exact, Spec};
+use crate::solve::{Exact, Spec, fits_at_once};
 use crate::{Error, Progress, Result};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -26,18 +26,21 @@ impl Problem {
                 "found {count} bootstrap resamples, expected at least {LEAST}"
             )));
         }
-        let fits: Vec<Parameters<f64>> = (0..count)
-            .into_par_iter()
-            .with_max_len(1)
-            .map(|k| {
-                let mut rng = ChaCha8Rng::seed_from_u64(self.settings.seed);
-                rng.set_stream(1 + k as u64);
-                let data = resampled(&self.data, &mut rng)?.0;
-                let fit = self.refit(&data, tuning, progress)?;
-                progress.add(1)?;
-                Ok(fit)
-            })
-            .collect::<Result<_>>()?;
+        let fit = |k: usize| {
+            let mut rng = ChaCha8Rng::seed_from_u64(self.settings.seed);
+            rng.set_stream(1 + k as u64);
+            let data = resampled(&self.data, &mut rng)?.0;
+            let fit = self.refit(&data, tuning, progress)?;
+            progress.add(1)?;
+            Ok(fit)
+        };
+        let d = self.data.dim();
+        let at_once = fits_at_once(d, self.design.features(d));
+        let mut fits: Vec<Parameters<f64>> = Vec::with_capacity(count);
+        while fits.len() < count {
+            let next = fits.len()..count.min(fits.len().saturating_add(at_once));
+            fits.extend(next.into_par_iter().with_max_len(1).map(fit).collect::<Result<Vec<_>>>()?);
+        }
         let (mut low, mut high) = (fits[0].clone(), fits[0].clone());
         let cut = ((1.0 - LEVEL) / 2.0 * (count - 1) as f64).round() as usize;
         let all: Vec<_> = fits.iter().map(Parameters::tensors).collect();

@@ -21,7 +21,7 @@ use crate::kernel::{Bandwidth, Kernel, KernelKind};
 use crate::model::{Drift, Noise, Parameters, PenaltyKind};
 use crate::objective::Estimator;
 use crate::sample::{Gaussian, Intervention};
-use crate::solve::{Design, Exact, Spec};
+use crate::solve::{Design, Exact, Spec, check_room, fits_at_once};
 use crate::{Error, Matrix, Progress, Result};
 use faer::Accum;
 use rand::{RngExt, SeedableRng};
@@ -187,6 +187,8 @@ pub(super) fn tune(
     seed: u64,
     progress: &Progress,
 ) -> Result<Tuning> {
+    let features = Design::Linear.features(data.dim());
+    KINDS.iter().try_for_each(|kind| check_room(data.dim(), features, *kind))?;
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let environments = intervened(targets, known);
     let by_environment = environments.len() >= ENOUGH;
@@ -213,27 +215,34 @@ pub(super) fn tune(
         progress.add(fits.len() as u64)?;
         Ok(fits)
     };
-    let whole: Vec<Fit> =
-        exacts.par_iter().map(|exact| counted(exact, &all)).collect::<Result<Vec<_>>>()?.concat();
-    // One task per bandwidth and fold.
-    let tasks: Vec<(usize, &Fold)> =
-        (0..exacts.len()).flat_map(|h| folds.iter().map(move |fold| (h, fold))).collect();
-    let scores: Vec<Vec<f64>> = tasks
-        .par_iter()
-        .with_max_len(1)
-        .map(|&(h, fold)| match fold {
+    // One task per bandwidth and fold, as many at a time as there is memory for.
+    let at_once = fits_at_once(data.dim(), features);
+    let mut whole: Vec<Fit> = Vec::new();
+    for some in exacts.chunks(at_once) {
+        let fits: Vec<Vec<Fit>> = some.par_iter().map(|exact| counted(exact, &all)).collect::<Result<_>>()?;
+        whole.extend(fits.into_iter().flatten());
+    }
+    let score = |&(h, fold): &(usize, &Fold)| -> Result<Vec<f64>> {
+        match fold {
             Fold::Environment { left_out, told, observed } => {
                 let others: Vec<usize> = all.iter().copied().filter(|e| e != left_out).collect();
                 let fits = counted(&exacts[h], &others)?;
                 fits.iter().map(|fit| score_environment(&fit.parameters, told, observed)).collect()
             }
             Fold::Rows(drawn) => {
-                let exact = Exact::new(&drawn.data, targets, grid.spec(grid.bandwidths[h])?)?;
+                let spec = grid.spec(grid.bandwidths[h])?;
+                let exact = Exact::on(None, &drawn.data, targets, &Design::Linear, spec, progress)?;
                 let fits = counted(&exact, &all)?;
                 fits.iter().map(|fit| score_rows(&fit.parameters, &drawn.left_out)).collect()
             }
-        })
-        .collect::<Result<_>>()?;
+        }
+    };
+    let tasks: Vec<(usize, &Fold)> =
+        (0..exacts.len()).flat_map(|h| folds.iter().map(move |fold| (h, fold))).collect();
+    let mut scores: Vec<Vec<f64>> = Vec::new();
+    for some in tasks.chunks(at_once) {
+        scores.extend(some.par_iter().with_max_len(1).map(score).collect::<Result<Vec<_>>>()?);
+    }
     let mut cells: Vec<Cell> = (0..whole.len())
         .map(|c| {
             let (h, setting) = (c / SETTINGS, c % SETTINGS);

@@ -3,8 +3,10 @@
 use super::request::Request;
 use super::store::{DatasetInfo, ModelInfo};
 use crate::fit::ModelKind;
+use crate::model::PenaltyKind;
 use crate::model::basis::FeatureChoice;
 use crate::sample::{Method, Sampler};
+use crate::solve::{bytes_of_fit, fits_at_once};
 
 /// Losses and samples of fewer operations are let pass by long jobs: about a second on a processor.
 const SHORT: f64 = 5e10;
@@ -37,10 +39,15 @@ impl Need {
                     FeatureChoice::File(_) => d,
                 };
                 let bytes = match exact {
-                    // The quadratic form of every variable, whole and reduced, for as many fits as run at once; statistics.
+                    // The problems of the variables for as many fits as run at once, and the functions of the data.
                     true => {
-                        let at_once = if settings.is_tuned().unwrap_or(false) { 2.0 } else { 1.0 };
-                        16.0 * d * width * width * at_once + 8.0 * rows * width * 4.0
+                        let several = settings.is_tuned().unwrap_or(false) || fit.bootstrap.is_some();
+                        let alone = settings.penalty.kind().unwrap_or(PenaltyKind::Ingoing);
+                        let kind = if several { PenaltyKind::Both } else { alone };
+                        let (d, width) = (d as usize, width as usize);
+                        let at_once = if several { fits_at_once(d, width) } else { 1 };
+                        let at_once = at_once.min(rayon::current_num_threads());
+                        bytes_of_fit(d, width, kind) * at_once as f64 + 32.0 * rows * width as f64
                     }
                     // Parameters, gradient, both moments, and a copy of all for checkpoints.
                     false if settings.model == ModelKind::Mlp => 32.0 * d * d * settings.hidden as f64,

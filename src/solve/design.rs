@@ -80,7 +80,7 @@ impl Design {
     }
 
     /// Functions that a drift of `dim` variables has, with the constant.
-    pub(super) fn features(&self, dim: usize) -> usize {
+    pub(crate) fn features(&self, dim: usize) -> usize {
         1 + match self {
             Design::Linear => dim,
             Design::Basis { basis, .. } => basis.features(),

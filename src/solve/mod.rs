@@ -35,6 +35,8 @@ use std::collections::BTreeMap;
 
 /// Rounds of holding and releasing noises at their least value.
 const NOISE_ROUNDS: usize = 20;
+/// Bytes that the problems of all variables may take, where a penalty ties them together.
+const MOST_BYTES: f64 = 8.0 * (1u64 << 30) as f64;
 
 /// What to minimise.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -119,9 +121,7 @@ impl Exact {
 
     fn is_convex(&self) -> Result<bool> {
         let all: Vec<usize> = (0..self.statistics.len()).collect();
-        let convex: Result<Vec<bool>> =
-            self.coordinates(&all).par_iter().map(Coordinate::is_convex).collect();
-        Ok(convex?.into_iter().all(|convex| convex))
+        Ok(self.each_coordinate(&all, |coordinate| coordinate.is_convex())?.into_iter().all(|convex| convex))
     }
 
     /// Which environments shift variable j. Where all do, the first is the one that the others are compared with: bias and
@@ -131,10 +131,15 @@ impl Exact {
         all[usize::from(all.len() == environments.len())..].to_vec()
     }
 
-    /// The problem of every variable over some environments.
-    fn coordinates(&self, environments: &[usize]) -> Vec<Coordinate> {
+    /// What `of` makes of the problem of every variable over some environments. A problem has d² numbers, so only as many as
+    /// there are threads exist at a time, unless `of` keeps them.
+    fn each_coordinate<R: Send>(
+        &self,
+        environments: &[usize],
+        of: impl Fn(Coordinate) -> Result<R> + Sync,
+    ) -> Result<Vec<R>> {
         let Some(sum) = Statistics::sum(environments.iter().map(|&e| &self.statistics[e])) else {
-            return Vec::new();
+            return Err(Error::invalid("found no environments to fit to, expected at least one"));
         };
         (0..self.dim())
             .into_par_iter()
@@ -142,7 +147,7 @@ impl Exact {
                 let shifted = self.shifted(j, environments);
                 let scaled = if self.spec.learn_scale { shifted.clone() } else { Vec::new() };
                 let own = Own::new(&self.design, self.dim(), j, shifted, scaled);
-                Coordinate::new(own, &self.statistics, environments.len(), &sum)
+                of(Coordinate::new(own, &self.statistics, environments.len(), &sum))
             })
             .collect()
     }
@@ -157,21 +162,20 @@ impl Exact {
 
     /// The minima over some environments for a path of penalties that descends, each from where the last one ended.
     pub fn path(&self, environments: &[usize], kind: PenaltyKind, lambdas: &[f64]) -> Result<Vec<Solution>> {
-        if environments.is_empty() {
-            return Err(Error::invalid("found no environments to fit to, expected at least one"));
-        }
-        let coordinates = self.coordinates(environments);
         match kind {
-            PenaltyKind::Ingoing => self.ingoing(&coordinates, lambdas),
-            PenaltyKind::Outgoing | PenaltyKind::Both => self.grouped(&coordinates, kind, lambdas),
+            PenaltyKind::Ingoing => self.ingoing(environments, lambdas),
+            PenaltyKind::Outgoing | PenaltyKind::Both => {
+                check_room(self.dim(), self.design.features(self.dim()), kind)?;
+                self.grouped(&self.each_coordinate(environments, Ok)?, kind, lambdas)
+            }
         }
     }
 
     /// The least λ that leaves no penalised entry, with single ones as groups.
     pub fn largest_penalty(&self, environments: &[usize]) -> Result<f64> {
         let mut largest = 0.0f64;
-        for form in self.coordinates(environments).par_iter().map(|c| c.reduce(&[])).collect::<Vec<_>>() {
-            largest = form?.c.iter().fold(largest, |m, c| m.max(c.abs()));
+        for slopes in self.each_coordinate(environments, |coordinate| Ok(coordinate.reduce(&[])?.c))? {
+            largest = slopes.iter().fold(largest, |m, c| m.max(c.abs()));
         }
         Ok(largest / self.strength(1.0))
     }
@@ -219,15 +223,18 @@ impl Exact {
     }
 
     /// Every variable by itself.
-    fn ingoing(&self, coordinates: &[Coordinate], lambdas: &[f64]) -> Result<Vec<Solution>> {
+    fn ingoing(&self, environments: &[usize], lambdas: &[f64]) -> Result<Vec<Solution>> {
         let strengths: Vec<f64> = lambdas.iter().map(|&lambda| self.strength(lambda)).collect();
-        let rows: Vec<Vec<Found>> = coordinates
-            .par_iter()
-            .map(|coordinate| ingoing_rows(coordinate, &strengths))
-            .collect::<Result<_>>()?;
+        let (owns, rows): (Vec<Own>, Vec<Vec<Found>>) = self
+            .each_coordinate(environments, |coordinate| {
+                let rows = ingoing_rows(&coordinate, &strengths)?;
+                Ok((coordinate.own, rows))
+            })?
+            .into_iter()
+            .unzip();
         let solutions = lambdas.iter().enumerate().map(|(k, lambda)| {
             let rows: Vec<&Found> = rows.iter().map(|rows| &rows[k]).collect();
-            self.solution(coordinates, &rows, PenaltyKind::Ingoing, *lambda)
+            self.solution(owns.iter(), &rows, PenaltyKind::Ingoing, *lambda)
         });
         Ok(solutions.collect())
     }
@@ -263,7 +270,8 @@ impl Exact {
                     let rows: Vec<Found> =
                         (0..d).map(|j| coordinates[j].found(&forms[j], rows[j], found.violation)).collect();
                     let rows: Vec<&Found> = rows.iter().collect();
-                    solutions.push(self.solution(coordinates, &rows, kind, lambda));
+                    let owns = coordinates.iter().map(|coordinate| &coordinate.own);
+                    solutions.push(self.solution(owns, &rows, kind, lambda));
                     break;
                 }
                 held = wanted;
@@ -274,9 +282,9 @@ impl Exact {
     }
 
     /// Puts the variables' rows together.
-    fn solution(
+    fn solution<'a>(
         &self,
-        coordinates: &[Coordinate],
+        owns: impl Iterator<Item = &'a Own> + Clone,
         rows: &[&Found],
         kind: PenaltyKind,
         lambda: f64,
@@ -284,8 +292,8 @@ impl Exact {
         let (d, all) = (self.dim(), self.targets.rows());
         let mut shift = Matrix::full(all, d, 0.0);
         let mut log_scale = self.spec.learn_scale.then(|| Matrix::full(all, d, 0.0));
-        for (j, row) in rows.iter().enumerate() {
-            for (k, &e) in coordinates[j].own.shifted.iter().enumerate() {
+        for (j, (row, own)) in rows.iter().zip(owns.clone()).enumerate() {
+            for (k, &e) in own.shifted.iter().enumerate() {
                 shift[(e, j)] = row.shifts[k];
                 if let (Some(log_scale), Some(noise)) = (&mut log_scale, row.noises.get(k)) {
                     log_scale[(e, j)] = 0.5 * (noise / row.amounts[0]).ln();
@@ -315,19 +323,47 @@ impl Exact {
         };
         Solution {
             loss: rows.iter().map(|row| row.loss).sum(),
-            penalty: self.strength(lambda) * penalty_of(kind, rows, coordinates),
+            penalty: self.strength(lambda) * penalty_of(kind, rows, owns),
             violation: rows.iter().fold(0.0, |worst, row| worst.max(row.violation)),
             parameters,
         }
     }
 }
 
+/// Bytes that a fit's problems take, as they are and reduced: of all variables at once if the penalty ties them together,
+/// otherwise of as many as there are threads.
+pub(crate) fn bytes_of_fit(d: usize, features: usize, kind: PenaltyKind) -> f64 {
+    let variables = if kind == PenaltyKind::Ingoing { rayon::current_num_threads() } else { d };
+    2.0 * 8.0 * variables as f64 * (features as f64).powi(2)
+}
+
+/// How many fits with a penalty that ties variables together may run at the same time, by the memory that they take.
+pub(crate) fn fits_at_once(d: usize, features: usize) -> usize {
+    let room = (MOST_BYTES / bytes_of_fit(d, features, PenaltyKind::Both)) as usize;
+    if room < rayon::current_num_threads() { room.max(1) } else { usize::MAX }
+}
+
+/// Whether the problems of all variables fit into memory at once.
+pub(crate) fn check_room(d: usize, features: usize, kind: PenaltyKind) -> Result<()> {
+    let bytes = bytes_of_fit(d, features, kind);
+    if bytes <= MOST_BYTES {
+        return Ok(());
+    }
+    let gib = |bytes: f64| bytes / (1u64 << 30) as f64;
+    Err(Error::invalid(format!(
+        "the penalty {kind} ties {d} variables together, for which the exact solver needs {:.0} GiB, expected at most {:.0}: take \
+         the penalty ingoing, or the solver adam",
+        gib(bytes),
+        gib(MOST_BYTES)
+    )))
+}
+
 /// The penalty without its weight: single entries, or the norms of columns, or both.
-fn penalty_of(kind: PenaltyKind, rows: &[&Found], coordinates: &[Coordinate]) -> f64 {
+fn penalty_of<'a>(kind: PenaltyKind, rows: &[&Found], owns: impl Iterator<Item = &'a Own>) -> f64 {
     let single: f64 = rows.iter().flat_map(|row| &row.w).map(|w| w.abs()).sum();
     let mut squares = BTreeMap::new();
-    for (row, coordinate) in rows.iter().zip(coordinates) {
-        let entries = row.w.iter().zip(&coordinate.own.penalised);
+    for (row, own) in rows.iter().zip(owns) {
+        let entries = row.w.iter().zip(&own.penalised);
         entries.for_each(|(w, column)| *squares.entry(column).or_insert(0.0) += w * w);
     }
     let groups: f64 = squares.into_values().map(f64::sqrt).sum();
