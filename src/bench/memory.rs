@@ -1,8 +1,9 @@
 //! The most memory that a computation takes, in a process of its own.
 
-use super::{Case, Place, problem, training};
+use super::{Case, problem, training};
 use crate::engine::cpu::CpuEngine;
-use crate::engine::{Engine, Loss};
+use crate::engine::{Engine, Loss, Place};
+use crate::model::PenaltyKind;
 use crate::objective::Estimator;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -96,7 +97,7 @@ pub fn measure(work: Work) -> Result<Memory> {
     let start = Instant::now();
     let (what, state_bytes) = match work {
         Work::Training { d } => {
-            let mut training = training::training(&Place::Cpu, d, 0)?;
+            let mut training = training::training(&Place::Cpu, d, 0, Some(PenaltyKind::Both))?;
             for _ in 0..5 {
                 training.step()?;
             }

@@ -1,8 +1,9 @@
 //! The paper's timing table: value and gradient of both losses for every kernel, n = 1000 and d = 20.
 
 use super::timing::{Effort, Ratio, race};
-use super::{Case, Place, Record, evaluation};
+use super::{Case, Record, evaluation};
 use crate::Result;
+use crate::engine::Place;
 use crate::kernel::KernelKind;
 use crate::objective::{Estimator, Objective};
 use serde::Serialize;

@@ -4,9 +4,9 @@
 //! Both sides get the same numbers in a file; value and gradients must agree before anything is timed; then they run in turns.
 
 use super::timing::{Contender, Effort, Ratio, race};
-use super::{Case, Place, Record, problem};
+use super::{Case, Record, problem};
 use crate::data::{Array, write_arrays};
-use crate::engine::{Engine, Loss, cpu::CpuEngine};
+use crate::engine::{Engine, Loss, Place, cpu::CpuEngine};
 use crate::kernel::KernelKind;
 use crate::model::{Drift, Noise, Parameters};
 use crate::objective::{Estimator, Objective};

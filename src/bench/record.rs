@@ -1,8 +1,9 @@
 //! One measurement as files have it.
 
+use super::Case;
 use super::problem::CaseNames;
 use super::timing::{Noise, Timing};
-use super::{Case, Place};
+use crate::engine::Place;
 use serde::Serialize;
 
 /// One measurement. Times are in milliseconds, rates in 10⁹ operations or bytes per second.

@@ -1,7 +1,8 @@
 //! How far each path is from what the device can do: its matrix-multiply and memory rates, measured in the same run.
 
 use super::timing::{Contender, Effort, race};
-use super::{Case, Place, Record, evaluation, problem};
+use super::{Case, Record, evaluation, problem};
+use crate::engine::Place;
 use crate::engine::cpu::matmul;
 use crate::kernel::KernelKind;
 use crate::objective::{Estimator, Objective};

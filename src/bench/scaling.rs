@@ -1,8 +1,9 @@
 //! How time grows with variables and samples, for both losses and both kinds of estimators.
 
 use super::timing::{Effort, race};
-use super::{Case, Place, Record, evaluation};
+use super::{Case, Record, evaluation};
 use crate::Result;
+use crate::engine::Place;
 use crate::kernel::KernelKind;
 use crate::objective::{Estimator, Objective};
 use crate::plot::{Colour, Line, Panel, Scale};

@@ -1,10 +1,10 @@
 //! Whole training steps beside their matrix products alone, and exact fits.
 
+use super::Record;
 use super::timing::{Contender, Effort, Ratio, race};
-use super::{Place, Record};
 use crate::data::Dataset;
 use crate::engine::cpu::{CpuTraining, matmul};
-use crate::engine::{Adam, Batches, LossSpec, Training, TrainingSpec};
+use crate::engine::{Adam, Batches, LossSpec, Place, Training, TrainingSpec};
 use crate::fit;
 use crate::kernel::{Bandwidth, Kernel};
 use crate::model::{Activation, Drift, Noise, Parameters, Penalty, PenaltyKind};
@@ -51,8 +51,13 @@ fn parameters(d: usize, hidden: usize, rng: &mut ChaCha8Rng) -> Parameters<f32> 
     }
 }
 
-/// A training of SKDS with the paper's settings on random samples, on one device.
-pub(super) fn training(place: &Place, d: usize, hidden: usize) -> Result<Box<dyn Training>> {
+/// A training of SKDS with the paper's settings, but for the penalty's kind, on random samples, on one device.
+pub fn training(
+    place: &Place,
+    d: usize,
+    hidden: usize,
+    penalty: Option<PenaltyKind>,
+) -> Result<Box<dyn Training>> {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let start = parameters(d, hidden, &mut rng);
     let samples = Matrix::from_fn(2 * BATCH, d, |_, _| rng.random_range(-1.5..1.5));
@@ -60,7 +65,7 @@ pub(super) fn training(place: &Place, d: usize, hidden: usize) -> Result<Box<dyn
     let kernel = Kernel::TiltedRbf { bandwidth: (d as f64).sqrt() };
     let spec = TrainingSpec {
         loss: LossSpec { objective: Objective::Skds, kernel, estimator: Estimator::Linear },
-        penalty: Some(Penalty { kind: PenaltyKind::Both, lambda: 0.01 }),
+        penalty: penalty.map(|kind| Penalty { kind, lambda: 0.01 }),
         adam: Adam::default(),
         batches: Some(Batches { seed: 1, rows: BATCH, environments: 1 }),
     };
@@ -79,7 +84,7 @@ pub fn steps(place: &Place, effort: Effort, watch: &mut dyn FnMut()) -> Result<V
     for &(d, hidden) in sizes {
         let units = d * hidden.max(1);
         let model = if hidden == 0 { "linear".into() } else { format!("MLP of {hidden}") };
-        let mut training = training(place, d, hidden)?;
+        let mut training = training(place, d, hidden, Some(PenaltyKind::Both))?;
         let step = Contender::new(format!("step, {model}"), move || {
             training.step()?;
             // A GPU is only done when it is asked; on the CPU this costs nothing.

@@ -3,9 +3,9 @@
 use super::progress::Watch;
 use super::{print_json, print_report};
 use crate::bench::report::{DeviceReport, Report};
-use crate::bench::{Effort, Machine, Place, memory, paper, peers, roofline, scaling, training};
+use crate::bench::{Effort, Machine, memory, paper, peers, roofline, scaling, training};
 use crate::engine::gpu::adapters;
-use crate::engine::{Chosen, Device};
+use crate::engine::{Chosen, Device, Place};
 use crate::{Error, Progress, Result};
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -415,13 +415,7 @@ impl Watcher for Watch<'_> {
     }
 
     fn keep(&mut self, state: &State, log: &[Record]) -> Result<()> {
-        let checkpoint = Checkpoint {
-            settings: self.problem.settings.clone(),
-            data: self.problem.data_mark(),
-            state: state.clone(),
-            log: log.to_vec(),
-        };
-        checkpoint.write(&self.path)
+        Checkpoint::new(self.problem, state, log).write(&self.path)
     }
 
     fn stopped(&self) -> bool {

@@ -1,8 +1,7 @@
 //! `skds serve`: everything else, over HTTP.
 
-use crate::bench::Place;
 use crate::engine::gpu::adapters::{self, GpuKind};
-use crate::engine::{Chosen, Device};
+use crate::engine::{Chosen, Device, Place};
 use crate::serve::{Limits, Options, run as serve};
 use crate::{Error, Result, input};
 use std::net::SocketAddr;

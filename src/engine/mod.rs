@@ -15,11 +15,13 @@ pub mod cpu;
 mod device;
 mod draw;
 pub mod gpu;
+mod place;
 mod training;
 pub mod validate;
 
 pub use device::{Chosen, Device};
 pub use draw::Batches;
+pub use place::Place;
 pub use training::{Adam, Standing, State, Training, TrainingSpec};
 
 use crate::data::Dataset;

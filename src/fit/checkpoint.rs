@@ -43,6 +43,16 @@ impl Checkpoint {
         model.with_file_name(name)
     }
 
+    /// Of a problem that has got so far.
+    pub fn new(problem: &Problem, state: &State, log: &[Record]) -> Checkpoint {
+        Checkpoint {
+            settings: problem.settings.clone(),
+            data: problem.data_mark(),
+            state: state.clone(),
+            log: log.to_vec(),
+        }
+    }
+
     /// Writes the checkpoint.
     pub fn write(&self, path: &Path) -> Result<()> {
         let metadata = BTreeMap::from([

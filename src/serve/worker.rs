@@ -7,7 +7,7 @@ use super::request::Request;
 use super::service::{Finished, Service};
 use super::store::{JobState, Progress, now};
 use super::work;
-use crate::bench::Place;
+use crate::engine::Place;
 use crate::engine::gpu::GpuEngine;
 use crate::{Error, Result};
 use std::panic::AssertUnwindSafe;
