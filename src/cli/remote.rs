@@ -144,6 +144,12 @@ impl Remote {
     pub fn run(&self, request: &Request, json: bool) -> Result<Ended> {
         let body = serde_json::to_string(request).expect("requests serialise");
         let named: Named = self.json(self.post("/v1/jobs", body)?)?;
+        let goes_on = format!("the job goes on at the service: {}/#{}", self.url, named.id);
+        // Another handler has nothing to say of jobs elsewhere; there is none.
+        let _ = ctrlc::set_handler(move || {
+            eprintln!("{goes_on}");
+            std::process::exit(130);
+        });
         let response = self.get(&format!("/v1/jobs/{}/events", named.id))?;
         let ended = self.follow(BufReader::new(response.into_body().into_reader()), json)?;
         let job: Ended = match ended {

@@ -1,7 +1,7 @@
 //! Fits: the same steps, files and bytes as `skds fit`.
 
 use crate::engine::{Engine, State};
-use crate::fit::{Checkpoint, Problem, Record, Rhythm, Stability, Watcher};
+use crate::fit::{Checkpoint, Problem, Record, Rhythm, Stability, Tuning, Watcher};
 use crate::graph::Graph;
 use crate::model::Model;
 use crate::plot::write_picture;
@@ -69,8 +69,10 @@ fn exact(
         fit.model.intervals = Some(Box::new(intervals));
     }
     fit.write(path)?;
+    let averaged = fit.tuning.as_ref().is_some_and(Tuning::is_average);
     let mut lines = vec![format!(
-        "exact minimum over all pairs ({}) in {:.2} s, loss {:.4e}",
+        "{} over all pairs ({}) in {:.2} s, loss {:.4e}",
+        if averaged { "exact minima, averaged," } else { "exact minimum" },
         fit.estimator,
         work.seconds(),
         fit.loss
