@@ -68,7 +68,7 @@ impl Runner<'_> {
         self.plan.places(shard).iter().map(of).sum()
     }
 
-    /// Computes every cell of a shard that is not there yet. `done` counts cells.
+    /// Computes every cell of a shard that is not there yet. `progress` counts cells.
     pub fn run(&self, shard: Shard, observer: &dyn Observer, progress: &Progress) -> Result<()> {
         create_folder(&self.folder.join("cells"))?;
         self.plan

@@ -208,6 +208,11 @@ fn wrong_requests_get_one_sentence_and_say_nothing_about_the_host() {
     for name in ["..%2f..%2fservice.sqlite", "service.sqlite", "model.checkpoint.safetensors"] {
         assert_eq!(client.get(&format!("/v1/jobs/{id}/files/{name}")).refused(404), "there is no such file");
     }
+    // A page from elsewhere, in a browser on this machine.
+    for (name, value) in [("origin", "http://evil.example"), ("host", "evil.example")] {
+        let foreign = ureq::get(format!("{}/v1/jobs", server.url)).header(name, value).call();
+        assert!(matches!(foreign, Err(ureq::Error::StatusCode(403))), "{name}: {foreign:?}");
+    }
     // Nothing half-received is left.
     assert_eq!(std::fs::read_dir(folder.path().join("service/uploads")).unwrap().count(), 0);
 }
@@ -306,8 +311,12 @@ fn check(document: &Value, schema: &Value, value: &Value, at: &str) -> Result<()
     }
     if let (Some(properties), Some(fields)) = (schema["properties"].as_object(), value.as_object()) {
         for (name, field) in fields {
-            if let Some(schema) = properties.get(name) {
-                check(document, schema, field, &format!("{at}.{name}"))?;
+            match properties.get(name) {
+                Some(schema) => check(document, schema, field, &format!("{at}.{name}"))?,
+                None if schema["additionalProperties"] == false => {
+                    return Err(format!("{at}: {name} is not described"));
+                }
+                None => {}
             }
         }
     }

@@ -29,6 +29,7 @@ const LONGEST_NAME: usize = 200;
 #[into_params(parameter_in = Query)]
 pub struct Upload {
     /// A name for people; its ending, .npz or .csv, tells the format.
+    #[param(min_length = 5, max_length = 200, pattern = r"\.([nN][pP][zZ]|[cC][sS][vV])$")]
     name: String,
     /// For csv: which environments intervene on what, like 1=x3;2=x5,x6.
     targets: Option<String>,

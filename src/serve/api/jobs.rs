@@ -35,6 +35,7 @@ const LONGEST_LIST: usize = 1000;
 #[into_params(parameter_in = Query)]
 pub struct Submit {
     /// Wait for the result, but at most so many seconds, up to 60.
+    #[param(minimum = 0, maximum = 60)]
     wait: Option<f64>,
 }
 
@@ -48,6 +49,7 @@ pub struct Which {
     /// Of this kind only.
     kind: Option<String>,
     /// The most, 50 if nothing is said.
+    #[param(maximum = 1000)]
     limit: Option<usize>,
 }
 

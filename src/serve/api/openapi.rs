@@ -42,7 +42,26 @@ pub fn document() -> Value {
     let schemas = &mut document["components"]["schemas"];
     schemas["FitRequest"]["properties"]["settings"] = of_defaults(&fit::Settings::default());
     schemas["SimulateRequest"]["properties"]["settings"] = of_defaults(&simulate::Settings::default());
+    let kinds = schemas["Request"]["oneOf"].take();
+    let kinds = kinds.as_array().into_iter().flatten().map(|kind| merged(schemas, kind)).collect();
+    schemas["Request"]["oneOf"] = Value::Array(kinds);
     document
+}
+
+/// One object instead of several that must all hold: each of them allows no fields but its own, so nothing would satisfy all.
+fn merged(schemas: &Value, kind: &Value) -> Value {
+    let mut all =
+        json!({ "type": "object", "additionalProperties": false, "properties": {}, "required": [] });
+    for part in kind["allOf"].as_array().into_iter().flatten() {
+        let name = part["$ref"].as_str().and_then(|path| path.rsplit('/').next());
+        let part = name.map_or(part, |name| &schemas[name]);
+        for (name, property) in part["properties"].as_object().into_iter().flatten() {
+            all["properties"][name] = property.clone();
+        }
+        let required = part["required"].as_array().cloned().unwrap_or_default();
+        all["required"].as_array_mut().expect("made above").extend(required);
+    }
+    all
 }
 
 /// An object whose properties are those of `value`, which are the defaults.
@@ -94,5 +113,8 @@ mod tests {
             &document["components"]["schemas"]["FitRequest"]["properties"]["settings"]["properties"];
         assert_eq!(settings["lambda"]["type"], "number");
         assert_eq!(settings["steps"]["default"], 20000);
+        let fit = &document["components"]["schemas"]["Request"]["oneOf"][0];
+        assert_eq!(fit["required"], json!(["dataset", "kind"]));
+        assert!(fit["properties"]["settings"]["properties"]["lambda"].is_object(), "{fit}");
     }
 }

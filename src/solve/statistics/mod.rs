@@ -11,7 +11,7 @@
 //! vᵀ C v + 2 vᵀ D_j α + αᵀ E_j α: with diagonal noise SKDS is a sum of such forms.
 //!
 //! With k = ω(x) ω(y) [φ(ρ) + c (1 + ⟨x, y⟩)], all of this is made of sums over the columns y of each row x,
-//! [`samples::RowSums`], which a device computes in tiles, and of products with the samples, which are O(n d²).
+//! `RowSums`, which a device computes in tiles, and of products with the samples, which are O(n d²).
 
 mod samples;
 mod tiles;
