@@ -157,7 +157,7 @@ pub struct Job {
     /// Why it failed.
     pub error: Option<String>,
     /// What it found; its shape depends on the kind.
-    #[schema(value_type = Object)]
+    #[schema(value_type = Option<Object>)]
     pub result: Option<serde_json::Value>,
     /// What can be fetched.
     pub files: Vec<String>,

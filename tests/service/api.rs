@@ -185,6 +185,8 @@ fn wrong_requests_get_one_sentence_and_say_nothing_about_the_host() {
         (client.get("/v1/jobs/1").refused(404), "no such job"),
         (client.get(&format!("/v1/jobs/{}", "a".repeat(32))).refused(404), "no such job"),
         (client.get("/v1/jobs?state=dancing").refused(400), "dancing"),
+        (client.get("/v1/jobs?limit=1001").refused(400), "limit is 1001, expected at most 1000"),
+        (post("/v1/jobs?wait=61", "{}").refused(400), "wait is 61, expected 0 to 60"),
         (client.get("/v1/datasets/..%2f..%2fetc").refused(404), "no such dataset"),
         (client.get("/v2").refused(404), "no such address"),
         (post("/healthz", "").refused(405), "other methods"),
@@ -345,6 +347,7 @@ fn answers_are_as_the_document_says() {
     agrees("/v1/datasets", "get", "200", &client.get("/v1/datasets").expect(200));
     let fit =
         json!({ "kind": "fit", "dataset": dataset["id"], "settings": { "bandwidth": 3, "lambda": 0.1 } });
+    agrees("/v1/jobs", "post", "202", &client.post("/v1/jobs", fit.to_string()).expect(202));
     let job = client.post("/v1/jobs?wait=60", fit.to_string()).expect(200);
     agrees("/v1/jobs", "post", "200", &job);
     agrees("/v1/jobs", "get", "200", &client.get("/v1/jobs").expect(200));

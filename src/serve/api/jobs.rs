@@ -34,7 +34,7 @@ const LONGEST_LIST: usize = 1000;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct Submit {
-    /// Wait for the result, but at most so many seconds, up to 60.
+    /// Wait for the result, but at most so many seconds.
     #[param(minimum = 0, maximum = 60)]
     wait: Option<f64>,
 }
@@ -81,13 +81,16 @@ pub async fn submit(
     body: Body,
 ) -> Answer<(StatusCode, Json<Job>)> {
     let Submit { wait } = query(submit)?;
+    if let Some(wait) = wait.filter(|wait| !(0.0..=LONGEST_WAIT).contains(wait)) {
+        return Err(Problem::bad(format!("wait is {wait}, expected 0 to {LONGEST_WAIT} seconds")));
+    }
     let request: Request = parse(&service, body).await?;
     let job = service.submit(client_of(&headers, address), request).await?;
     let Some(wait) = wait.filter(|wait| *wait > 0.0) else {
         return Ok((StatusCode::ACCEPTED, Json(job)));
     };
     let ended = wait_for(&service, &job.id);
-    let job = match tokio::time::timeout(Duration::from_secs_f64(wait.min(LONGEST_WAIT)), ended).await {
+    let job = match tokio::time::timeout(Duration::from_secs_f64(wait), ended).await {
         Ok(Some(job)) => job,
         _ => service.job(&job.id)?,
     };
@@ -114,7 +117,11 @@ pub async fn list(
     which: std::result::Result<Query<Which>, QueryRejection>,
 ) -> Answer<Json<Jobs>> {
     let Which { state, kind, limit } = query(which)?;
-    let mut jobs = service.store.jobs(state, kind, limit.unwrap_or(50).min(LONGEST_LIST))?;
+    let limit = limit.unwrap_or(50);
+    if limit > LONGEST_LIST {
+        return Err(Problem::bad(format!("limit is {limit}, expected at most {LONGEST_LIST}")));
+    }
+    let mut jobs = service.store.jobs(state, kind, limit)?;
     for job in &mut jobs {
         job.progress = service.lives.get(&job.id).and_then(|live| live.progress());
     }
