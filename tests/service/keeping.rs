@@ -62,7 +62,7 @@ fn a_full_disk_is_an_error_to_the_client_and_nothing_half_written_is_served() {
     let folder = tempfile::tempdir().unwrap();
     let (_, bytes) = small_data(folder.path());
     let place = folder.path().join("service");
-    let server = Server::start_in("trap '' XFSZ; ulimit -f 2048; exec \"$@\"", &place, &[]);
+    let server = Server::start_in("trap '' XFSZ; ulimit -f 2048; exec \"$@\"", "cpu", &place, &[]);
     let client = server.client();
     let big = format!("a,b\n{}", "1,2\n2,1\n".repeat(300_000));
     assert!(client.post("/v1/datasets?name=big.csv", big).refused(507).contains("disk is full"));

@@ -6,6 +6,7 @@ mod common;
 mod api;
 mod client;
 mod crash;
+mod gpu;
 mod keeping;
 mod load;
 mod server;

@@ -14,14 +14,22 @@ pub struct Server {
 impl Server {
     /// Starts a service on a free port with its data in `folder`.
     pub fn start(folder: &Path, more: &[&str]) -> Server {
-        Server::start_in("exec \"$@\"", folder, more)
+        Server::start_in("exec \"$@\"", "cpu", folder, more)
     }
 
-    /// The same by a shell script that runs its arguments.
-    pub fn start_in(script: &str, folder: &Path, more: &[&str]) -> Server {
+    /// The same on a device, by a shell script that runs its arguments.
+    pub fn start_in(script: &str, device: &str, folder: &Path, more: &[&str]) -> Server {
         let mut child = Command::new("bash")
             .args(["-c", script, "bash", env!("CARGO_BIN_EXE_skds")])
-            .args(["serve", "--listen", "127.0.0.1:0", "--device", "cpu", "--data", folder.to_str().unwrap()])
+            .args([
+                "serve",
+                "--listen",
+                "127.0.0.1:0",
+                "--device",
+                device,
+                "--data",
+                folder.to_str().unwrap(),
+            ])
             .args(more)
             .env_remove("SKDS_TOKEN")
             .stdout(Stdio::piped())
