@@ -101,8 +101,7 @@ fn a_hundred_kills_lose_nothing_that_was_acknowledged() {
                 let _ = server.client().try_post("/v1/datasets?name=big.csv", &big);
             });
             std::thread::sleep(after);
-            let id = server.child.id().to_string();
-            assert!(std::process::Command::new("kill").args(["-9", &id]).status().unwrap().success());
+            server.signal("KILL");
         });
         server.kill();
     }

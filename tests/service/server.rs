@@ -42,6 +42,12 @@ impl Server {
         Server { child, url }
     }
 
+    /// Sends a signal, by the shell's own kill: there may be no program of that name.
+    pub fn signal(&self, name: &str) {
+        let line = format!("kill -{name} {}", self.child.id());
+        assert!(Command::new("bash").args(["-c", &line]).status().unwrap().success());
+    }
+
     /// kill -9.
     pub fn kill(mut self) {
         self.child.kill().unwrap();

@@ -88,8 +88,7 @@ fn a_polite_kill_keeps_a_checkpoint_and_the_fit_goes_on_from_it() {
     while reached(&server) < 500 {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
-    let polite = std::process::Command::new("kill").arg(server.child.id().to_string()).status().unwrap();
-    assert!(polite.success());
+    server.signal("TERM");
     assert!(server.child.wait().unwrap().success(), "a polite end is no failure");
     let kept = place.join("jobs").join(&id).join("model.checkpoint.safetensors");
     assert!(
