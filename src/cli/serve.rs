@@ -10,18 +10,20 @@ use std::path::PathBuf;
 /// Serve fits, samples, evaluations, losses and simulations over HTTP, with a page to watch them on.
 #[derive(clap::Args)]
 #[command(
-    after_help = "The page is at the address itself, the API below /v1, its description at /v1/openapi.json, numbers for Prometheus
-at /metrics. Jobs and files survive a crash: queued jobs stay queued, fits go on from their checkpoints.
+    after_help = "The page is at the address itself, the API below /v1, its description at /v1/openapi.json, numbers
+for Prometheus at /metrics. Jobs and files survive a crash: queued jobs stay queued, fits go on from
+their checkpoints.
 
-On any address but this machine's own, a token is required, and TLS in front (a reverse proxy such as nginx or Caddy that
-forwards to the loopback address) is strongly advised: the service itself speaks plain HTTP.
+The service speaks plain HTTP. For other machines put TLS in front of it (a reverse proxy such as
+nginx or Caddy that forwards to the loopback address) and give it a token; on any address but the
+loopback it does not start without one.
 
 Examples:
   # For this machine, then open http://127.0.0.1:8765
   skds serve
 
-  # For a group, behind a proxy with TLS
-  SKDS_TOKEN=$(cat token) skds serve --listen 0.0.0.0:8765 --data /srv/skds --keep-days 30 --max-disk 100
+  # For a group, behind a proxy with TLS on this machine
+  skds serve --token-file token --data /srv/skds --keep-days 30 --max-disk 100
 
   # The same fit as on the command line, there
   skds --server http://127.0.0.1:8765 fit train.npz -o model.safetensors"
@@ -101,11 +103,12 @@ pub(super) fn run(args: &Args) -> Result<()> {
         }
         value => Ok(value),
     };
+    let mebibytes = |count: u64| count.saturating_mul(1 << 20);
     let limits = Limits {
-        upload_bytes: args.max_upload << 20,
+        upload_bytes: mebibytes(args.max_upload),
         variables: args.max_variables,
-        job_bytes: args.max_memory << 20,
-        job_seconds: args.max_seconds,
+        job_bytes: mebibytes(args.max_memory),
+        job_seconds: above("--max-seconds", Some(args.max_seconds))?.unwrap_or(f64::INFINITY),
         queued: args.max_queued,
         ..Limits::default()
     };
