@@ -7,17 +7,25 @@ use crate::model::Model;
 use crate::output::create_folder;
 use crate::{Error, Result};
 use sha2::{Digest, Sha256};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// Where everything lies.
 pub struct Files {
     root: PathBuf,
+    /// Held while the service runs: two of them in one folder would do every job twice.
+    _lock: File,
 }
 
 impl Files {
     /// Makes the folders, and removes what an earlier run had not finished receiving.
     pub fn open(root: &Path) -> Result<Self> {
-        let files = Files { root: root.to_path_buf() };
+        create_folder(root)?;
+        let path = root.join("service.lock");
+        let lock = File::create(&path).map_err(|source| Error::Io { action: "create", path, source })?;
+        lock.try_lock()
+            .map_err(|_| Error::file(root, "is in use by another service, expected a folder of its own"))?;
+        let files = Files { root: root.to_path_buf(), _lock: lock };
         let uploads = files.root.join("uploads");
         if uploads.exists() {
             std::fs::remove_dir_all(&uploads).map_err(|source| Error::Io {
@@ -115,7 +123,7 @@ impl Files {
 
     /// Gives a finished file its place; one that is there already is the same.
     pub fn take(&self, from: &Path, to: &Path) -> Result<()> {
-        let sync = |path: &Path| std::fs::File::open(path).and_then(|file| file.sync_all());
+        let sync = |path: &Path| File::open(path).and_then(|file| file.sync_all());
         sync(from).and_then(|()| std::fs::rename(from, to)).map_err(|source| self.cannot("write", source))?;
         // The folder's entry must survive a crash too.
         to.parent().map_or(Ok(()), sync).map_err(|source| self.cannot("write", source))
@@ -129,7 +137,7 @@ impl Files {
 /// The hash of a file.
 pub fn hash_of(path: &Path) -> Result<ContentId> {
     let cannot = |source| Error::Io { action: "read", path: path.into(), source };
-    let mut file = std::fs::File::open(path).map_err(cannot)?;
+    let mut file = File::open(path).map_err(cannot)?;
     let mut hash = Sha256::new();
     let mut block = vec![0; 1 << 16];
     loop {

@@ -3,6 +3,7 @@
 use crate::server::Server;
 use crate::small_data;
 use serde_json::{Value, json};
+use std::path::Path;
 use std::time::Duration;
 
 #[test]
@@ -125,7 +126,7 @@ fn what_a_job_would_need_is_looked_at_before_it_starts() {
 }
 
 /// An .npz file of zeros, packed.
-fn write_zeros(path: &std::path::Path, rows: usize, dim: usize) {
+fn write_zeros(path: &Path, rows: usize, dim: usize) {
     use std::io::Write;
     let mut archive = zip::ZipWriter::new(std::fs::File::create(path).unwrap());
     archive.start_file("x.npy", zip::write::SimpleFileOptions::default()).unwrap();
@@ -142,6 +143,24 @@ fn write_zeros(path: &std::path::Path, rows: usize, dim: usize) {
 }
 
 #[test]
+fn a_folder_belongs_to_one_service() {
+    let folder = tempfile::tempdir().unwrap();
+    let _server = Server::start(folder.path(), &[]);
+    let sentence = refused_to_start(folder.path());
+    assert!(sentence.contains("is in use by another service"), "{sentence}");
+}
+
+/// What a service says that does not start.
+fn refused_to_start(folder: &Path) -> String {
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_skds"))
+        .args(["serve", "--listen", "127.0.0.1:0", "--device", "cpu", "--data", folder.to_str().unwrap()])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
 fn a_damaged_database_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("service");
@@ -151,11 +170,6 @@ fn a_damaged_database_is_refused() {
         "this is no database of anyone, however long it is looked at",
     )
     .unwrap();
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_skds"))
-        .args(["serve", "--listen", "127.0.0.1:0", "--device", "cpu", "--data", place.to_str().unwrap()])
-        .output()
-        .unwrap();
-    let sentence = String::from_utf8_lossy(&output.stderr).into_owned();
+    let sentence = refused_to_start(&place);
     assert!(sentence.contains("is no database of a service"), "{sentence}");
-    assert_eq!(output.status.code(), Some(2));
 }
