@@ -21,7 +21,7 @@ pub(crate) use settings::by_name;
 pub use settings::{
     EnvironmentsPerStep, EstimatorChoice, ModelKind, PenaltyChoice, Settings, SolverChoice, TargetChoice,
 };
-pub use stabilize::{MARGIN, Stability};
+pub use stabilize::{MARGIN, Stability, Widest};
 pub use tune::{Cell, Tuning};
 
 use crate::data::{Dataset, Standardization};

@@ -3,14 +3,18 @@
 //! A linear drift has a stationary law only if all eigenvalues of W have negative real parts. An unstable W is replaced
 //! by a projection along the line to −I, which is always stable: its effects between variables are multiplied by the
 //! largest factor below 1 that leaves the largest real part at or below −[`MARGIN`]. An MLP with a bounded activation
-//! always has one, because −x outweighs everything far out; with relu it is simulated. A model that is made of given
-//! functions is held within a box around the data; how much of its law lies outside is found by simulation.
+//! always has one, because −x outweighs everything far out; with relu it may not. Either is simulated: loops of effects can
+//! hold variables far from where the data is, on several sides, and then the law is much wider than the data. A model that
+//! is made of given functions is held within a box around the data; how much of its law lies outside is found by simulation.
 
 use crate::data::Dataset;
+use crate::dense::moments;
 use crate::engine::cpu::CpuEngine;
 use crate::engine::{Engine, LossSpec};
-use crate::model::{Activation, Basis, Drift, Model, Parameters};
-use crate::sample::{Intervention, Method, SampleSettings, spectral_abscissa, stationary_samples};
+use crate::model::{Basis, Drift, Model, Parameters};
+use crate::sample::{
+    EulerSettings, Intervention, Method, SampleSettings, spectral_abscissa, stationary_samples,
+};
 use crate::{Error, Matrix, Result};
 use serde::Serialize;
 
@@ -33,6 +37,18 @@ pub struct Stability {
     /// The share of simulated points outside of the box around the data (drift of given functions).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outside: Option<f64>,
+    /// The variable whose law is widest, compared with the data (MLP).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub widest: Option<Widest>,
+}
+
+/// How wide the law of a variable is.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Widest {
+    /// Its name.
+    pub variable: String,
+    /// The standard deviation of its law over that of the data.
+    pub ratio: f64,
 }
 
 /// Looks at the model; with `repair`, replaces an unstable linear drift by a stable one.
@@ -44,13 +60,17 @@ pub fn stabilize(model: &mut Model, data: &Dataset, spec: &LossSpec, repair: boo
         loss_before: None,
         loss_after: None,
         outside: None,
+        widest: None,
     };
     let weights = match &model.parameters.drift {
         Drift::Linear { weights } => weights.clone(),
-        Drift::Mlp { activation: Activation::Relu, .. } => {
-            return Ok(unharmed(None, survives_simulation(model)?));
+        Drift::Mlp { .. } => {
+            return Ok(match widest(model, data) {
+                Ok(widest) => Stability { widest, ..unharmed(None, true) },
+                Err(Error::NonFinite(_)) => unharmed(None, false),
+                Err(other) => return Err(other),
+            });
         }
-        Drift::Mlp { .. } => return Ok(unharmed(None, true)),
         Drift::Basis { basis, .. } => {
             let basis = basis.clone();
             return Ok(Stability { outside: Some(share_outside(model, &basis)?), ..unharmed(None, true) });
@@ -124,16 +144,32 @@ fn share_outside(model: &Model, basis: &Basis) -> Result<f64> {
     Ok(1.0 - (0..samples.rows()).filter(inside).count() as f64 / samples.rows() as f64)
 }
 
-/// A few hundred chains for a while: do they stay finite?
-fn survives_simulation(model: &Model) -> Result<bool> {
-    let settings = SampleSettings { method: Method::Euler, ..SampleSettings::default() };
-    match stationary_samples(model, &Intervention::none(model.dim()), 256, &settings, 0) {
-        Ok(_) => Ok(true),
-        Err(Error::NonFinite(_)) => Ok(false),
-        Err(other) => Err(other),
+/// The variable whose law is widest compared with an environment of the data: an observational one if there is one. A few
+/// chains for as long as thirty times a variable's memory tell; if they run away, there is no law.
+fn widest(model: &Model, data: &Dataset) -> Result<Option<Widest>> {
+    let observational = |e: &usize| !data.targets().row(*e).contains(&true);
+    let e = (0..data.environments()).find(observational).unwrap_or(0);
+    let intervention = match model.parameters.shift {
+        Some(_) => Intervention::of_environment(model, e)?,
+        None => Intervention::none(model.dim()),
+    };
+    let euler = EulerSettings { dt: 0.02, burn_in: 1500, ..EulerSettings::default() };
+    let settings = SampleSettings { method: Method::Euler, euler, ..SampleSettings::default() };
+    let mut samples = stationary_samples(model, &intervention, CHAINS, &settings, 0)?;
+    if let Some(units) = &model.standardization {
+        units.apply_to(&mut samples);
     }
+    let (_, modelled) = moments(&samples);
+    let (_, observed) = moments(&data.environment(e));
+    let ratios = modelled.iter().zip(&observed).map(|(law, data)| law / data.max(f64::MIN_POSITIVE));
+    let widest = ratios.enumerate().max_by(|a, b| a.1.total_cmp(&b.1));
+    Ok(widest.map(|(j, ratio)| Widest { variable: model.names[j].clone(), ratio }))
 }
 
+/// Chains that tell how wide a law is, to a tenth.
+const CHAINS: usize = 64;
+/// A law that is wider than the data by a larger factor deserves a word.
+const MUCH_WIDER: f64 = 2.0;
 /// A larger share of a law outside of the data deserves a word.
 const MUCH_OUTSIDE: f64 = 0.02;
 impl Stability {
@@ -154,7 +190,13 @@ impl Stability {
                  bounded or of odd degree, or a larger --lambda",
                 100.0 * self.outside.unwrap_or(0.0)
             ),
-            (true, ..) => format!("stable{abscissa}"),
+            (true, ..) => match &self.widest {
+                Some(Widest { variable, ratio }) if *ratio > MUCH_WIDER => format!(
+                    "WIDER THAN THE DATA: the model's '{variable}' has {ratio:.1} times the standard deviation of the data's, so loops of \
+                     effects hold it where no data is; try a larger --lambda, or the linear model"
+                ),
+                _ => format!("stable{abscissa}"),
+            },
         }
     }
 }
@@ -163,7 +205,7 @@ impl Stability {
 mod tests {
     use super::*;
     use crate::kernel::Kernel;
-    use crate::model::Noise;
+    use crate::model::{Activation, Noise};
     use crate::objective::{Estimator, Objective};
 
     fn model(effect: f64) -> Model {
@@ -186,6 +228,34 @@ mod tests {
             estimator: Estimator::Linear,
         };
         stabilize(model, &data, &spec, repair).unwrap()
+    }
+
+    /// Two variables that push each other: to either side if `gain` is large.
+    fn pair_of_networks(gain: f64, activation: Activation) -> Model {
+        Model::new(Parameters {
+            drift: Drift::Mlp {
+                activation,
+                hidden_weights: Matrix::from_rows(2, 2, vec![0.0, 1.0, 1.0, 0.0]),
+                hidden_biases: Matrix::full(2, 1, 0.0),
+                output_weights: Matrix::full(2, 1, gain),
+            },
+            biases: vec![-0.5 * gain; 2],
+            noise: Noise::Diagonal { log_noise: vec![0.0; 2] },
+            shift: None,
+            log_scale: None,
+        })
+    }
+
+    #[test]
+    fn a_neural_law_that_is_much_wider_than_the_data_is_noticed() {
+        let calm = run(&mut pair_of_networks(0.5, Activation::Sigmoid), true);
+        assert!(calm.stable && calm.widest.as_ref().unwrap().ratio < 1.5, "{calm:?}");
+        assert_eq!(calm.sentence(), "stable");
+        let wide = run(&mut pair_of_networks(20.0, Activation::Sigmoid), true);
+        assert!(wide.stable && wide.widest.as_ref().unwrap().ratio > 8.0, "{wide:?}");
+        assert!(wide.sentence().starts_with("WIDER THAN THE DATA: the model's 'x"), "{}", wide.sentence());
+        let none = run(&mut pair_of_networks(20.0, Activation::Relu), true);
+        assert!(!none.stable && none.sentence().starts_with("UNSTABLE"), "{none:?}");
     }
 
     #[test]
