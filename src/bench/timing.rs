@@ -5,6 +5,9 @@ use crate::evaluate::median;
 use serde::Serialize;
 use std::time::Instant;
 
+/// Seconds that a turn begins with, uncounted: another contender's data is in the caches, its threads may still spin, one's own
+/// have fallen asleep.
+const WARM_UP: f64 = 0.005;
 /// Above this share of the median between the quartiles, a measurement is called noisy.
 const NOISY: f64 = 0.2;
 
@@ -69,16 +72,18 @@ pub fn race(contenders: &mut [Contender<'_>], effort: Effort) -> Result<Vec<Timi
     let mut counts = Vec::new();
     for contender in contenders.iter_mut() {
         (contender.run)(1)?;
-        let once = (contender.run)(1)?[0].max(1e-9);
-        counts.push(((effort.seconds / once) as usize).clamp(1, effort.repetitions));
+        let once = (contender.run)(1)?[0].max(1e-6);
+        let count = ((effort.seconds / once) as usize).clamp(1, effort.repetitions);
+        // What is long enough to be run once in a turn is warm by itself before it is half done.
+        let warm_up = if count > 1 { (WARM_UP / once).ceil() as usize } else { 0 };
+        counts.push((warm_up, count));
     }
     let mut timings: Vec<Timing> =
         contenders.iter().map(|c| Timing { name: c.name.clone(), turns: Vec::new() }).collect();
     for _ in 0..effort.turns {
-        for ((contender, timing), &count) in contenders.iter_mut().zip(&mut timings).zip(&counts) {
-            // The first of a turn finds another contender's data in the caches.
-            if count > 1 {
-                (contender.run)(1)?;
+        for ((contender, timing), &(warm_up, count)) in contenders.iter_mut().zip(&mut timings).zip(&counts) {
+            if warm_up > 0 {
+                (contender.run)(warm_up)?;
             }
             timing.turns.push((contender.run)(count)?);
         }
