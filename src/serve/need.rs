@@ -1,96 +1,217 @@
 //! What a job will need, by its settings and by what is known of its data and model: roughly, and before anything is read.
 
-use super::request::Request;
+use super::request::{EvaluateRequest, FitRequest, LossRequest, Request, SampleRequest, SimulateRequest};
 use super::store::{DatasetInfo, ModelInfo};
 use crate::fit::ModelKind;
 use crate::model::PenaltyKind;
 use crate::model::basis::FeatureChoice;
 use crate::sample::{Method, Sampler};
+use crate::simulate::System;
 use crate::solve::{bytes_of_fit, fits_at_once};
 
-/// Losses and samples of fewer operations are let pass by long jobs: about a second on a processor.
+/// Jobs of fewer operations are let pass by long ones: about a second or two on a processor.
 const SHORT: f64 = 5e10;
 
 /// Memory and work.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Need {
     pub bytes: f64,
-    /// Floating-point operations; only of losses and samples.
+    /// Floating-point operations, or what takes as long.
     pub operations: f64,
+}
+
+/// What a request is about: numbers that everything is estimated from.
+struct Sizes {
+    /// Variables.
+    d: f64,
+    rows: f64,
+    /// Rows of each environment.
+    environments: Vec<usize>,
+    /// Numbers of the model.
+    parameters: f64,
+    /// Whether the model has a law in closed form.
+    linear: bool,
 }
 
 impl Need {
     pub fn of(request: &Request, data: Option<&DatasetInfo>, model: Option<&ModelInfo>) -> Need {
-        let (rows, d) = data.map_or((0.0, 0.0), |data| (data.rows as f64, data.variables.len() as f64));
-        let sizes = || data.iter().flat_map(|data| &data.environments).map(|environment| environment.rows);
-        let parameters = model.map_or(0.0, |model| model.parameters as f64);
-        // Samples in f64 and f32, drift and its derivative, work space.
-        let samples = 32.0 * rows * d;
+        let names = data.map(|data| &data.variables).or(model.map(|model| &model.variables));
+        let sizes = Sizes {
+            d: names.map_or(0, Vec::len) as f64,
+            rows: data.map_or(0, |data| data.rows) as f64,
+            environments: data.iter().flat_map(|data| &data.environments).map(|e| e.rows).collect(),
+            parameters: model.map_or(0, |model| model.parameters) as f64,
+            linear: model.is_some_and(|model| model.kind == "linear"),
+        };
         match request {
-            Request::Fit(fit) => {
-                let settings = &fit.settings;
-                let exact = settings.is_exact().unwrap_or(false);
-                let width = match &settings.features {
-                    _ if settings.model != ModelKind::Basis => d,
-                    FeatureChoice::Polynomial(degree) => {
-                        (1..=(*degree).min(64)).map(|k| d.powi(k as i32)).sum()
-                    }
-                    FeatureChoice::Rbf(count) => d * (1.0 + *count as f64),
-                    FeatureChoice::File(_) => d,
-                };
-                let bytes = match exact {
-                    // The problems of the variables for as many fits as run at once, and the functions of the data.
-                    true => {
-                        let several = settings.is_tuned().unwrap_or(false) || fit.bootstrap.is_some();
-                        let alone = settings.penalty.kind().unwrap_or(PenaltyKind::Ingoing);
-                        let kind = if several { PenaltyKind::Both } else { alone };
-                        let (d, width) = (d as usize, width as usize);
-                        let at_once = if several { fits_at_once(d, width) } else { 1 };
-                        let at_once = at_once.min(rayon::current_num_threads());
-                        bytes_of_fit(d, width, kind) * at_once as f64 + 32.0 * rows * width as f64
-                    }
-                    // Parameters, gradient, both moments, and a copy of all for checkpoints.
-                    false if settings.model == ModelKind::Mlp => 32.0 * d * d * settings.hidden as f64,
-                    false => 32.0 * d * d,
-                };
-                Need { bytes: samples + bytes, operations: f64::INFINITY }
-            }
-            Request::Sample(sample) => {
-                let settings = sample.settings();
-                let (n, d) = (sample.n as f64, model.map_or(0, |model| model.variables.len()) as f64);
-                let linear = model.is_some_and(|model| model.kind == "linear");
-                let exact = linear && settings.method != Method::Euler && !settings.nonnegative;
-                let operations = match exact {
-                    true => 2.0 * n * d * d + 60.0 * d.powi(3),
-                    false => {
-                        Sampler::cpu().steps_for(sample.n, &settings) as f64 * (2.0 * parameters + 50.0 * d)
-                    }
-                };
-                Need { bytes: 24.0 * n * d, operations }
-            }
-            Request::Evaluate(_) => {
-                // Distances between all samples of an environment and as many predicted ones, three times.
-                let most = sizes().max().unwrap_or(0) as f64;
-                Need { bytes: samples + 32.0 * most * most, operations: f64::INFINITY }
-            }
-            Request::Loss(loss) => {
-                let pairs = sizes().map(|n| loss.estimator.pairs(n) as f64).sum::<f64>();
-                Need {
-                    bytes: samples + 32.0 * parameters,
-                    operations: 20.0 * pairs * d + 4.0 * rows * parameters,
-                }
-            }
-            Request::Simulate(simulate) => {
-                let settings = &simulate.settings;
-                let environments = 1.0 + settings.train_envs as f64 + settings.test_envs as f64;
-                let bytes = 24.0 * environments * settings.rows as f64 * settings.dim as f64;
-                Need { bytes, operations: f64::INFINITY }
-            }
+            Request::Fit(fit) => sizes.fit(fit),
+            Request::Sample(sample) => sizes.sample(sample),
+            Request::Evaluate(evaluate) => sizes.evaluate(evaluate),
+            Request::Loss(loss) => sizes.loss(loss),
+            Request::Simulate(simulate) => simulation(simulate),
         }
     }
 
     /// Whether a long job lets it pass.
     pub fn is_short(&self) -> bool {
         self.operations < SHORT
+    }
+}
+
+impl Sizes {
+    /// Samples in f64 and f32, drift and its derivative, work space.
+    fn samples(&self) -> f64 {
+        32.0 * self.rows * self.d
+    }
+
+    fn all_pairs(&self) -> f64 {
+        self.environments.iter().map(|n| (*n as f64).powi(2)).sum()
+    }
+
+    fn fit(&self, request: &FitRequest) -> Need {
+        let (settings, d) = (&request.settings, self.d);
+        if !settings.is_exact().unwrap_or(false) {
+            let width = if settings.model == ModelKind::Mlp { d * settings.hidden as f64 } else { d };
+            let step = 4.0 * settings.batch as f64 * d * width;
+            // Parameters, gradient, both moments, and a copy of all for checkpoints. A step takes 50 µs at least.
+            let operations = f64::from(settings.steps) * step.max(5e6);
+            return Need { bytes: self.samples() + 32.0 * d * width, operations };
+        }
+        let features = match &settings.features {
+            _ if settings.model != ModelKind::Basis => d,
+            FeatureChoice::Polynomial(degree) => (1..=(*degree).min(64)).map(|k| d.powi(k as i32)).sum(),
+            FeatureChoice::Rbf(count) => d * (1.0 + *count as f64),
+            FeatureChoice::File(_) => d,
+        };
+        // The problems of the variables for as many fits as run at once, and the functions of the data.
+        let tuned = settings.is_tuned().unwrap_or(false);
+        let several = tuned || request.bootstrap.is_some();
+        let alone = settings.penalty.kind().unwrap_or(PenaltyKind::Ingoing);
+        let kind = if several { PenaltyKind::Both } else { alone };
+        let (variables, width) = (d as usize, features as usize);
+        let at_once = if several { fits_at_once(variables, width) } else { 1 };
+        let at_once = at_once.min(rayon::current_num_threads()) as f64;
+        let problems = bytes_of_fit(variables, width, kind) * at_once;
+        // Five bandwidths, twelve penalties at each, as many folds as environments; penalty paths take about d³ per variable.
+        let (passes, fits) =
+            if tuned { (5.0, 60.0 * (1.0 + self.environments.len() as f64)) } else { (1.0, 1.0) };
+        let times = 1.0 + request.bootstrap.unwrap_or(0) as f64;
+        let once = passes * 12.0 * self.all_pairs() * features + fits * 4.0 * d * features.powi(3);
+        Need { bytes: self.samples() + problems + 32.0 * self.rows * features, operations: times * once }
+    }
+
+    fn sample(&self, request: &SampleRequest) -> Need {
+        let (settings, n, d) = (request.settings(), request.n as f64, self.d);
+        let exact = self.linear && settings.method != Method::Euler && !settings.nonnegative;
+        let operations = match exact {
+            true => 2.0 * n * d * d + 60.0 * d.powi(3),
+            false => {
+                Sampler::cpu().steps_for(request.n, &settings) as f64 * (2.0 * self.parameters + 50.0 * d)
+            }
+        };
+        Need { bytes: 24.0 * n * d, operations }
+    }
+
+    fn evaluate(&self, request: &EvaluateRequest) -> Need {
+        // Distances between all samples of an environment and as many predicted ones, three times; matching them.
+        let most = self.environments.iter().max().map_or(0.0, |n| *n as f64);
+        let simulated = !self.linear || request.method == Method::Euler || request.nonnegative;
+        let operations = if simulated {
+            f64::INFINITY
+        } else {
+            self.all_pairs() * (4.0 * self.d + 2000.0) + 60.0 * self.d.powi(3)
+        };
+        Need { bytes: self.samples() + 32.0 * most * most, operations }
+    }
+
+    fn loss(&self, request: &LossRequest) -> Need {
+        let pairs: f64 = self.environments.iter().map(|n| request.estimator.pairs(*n) as f64).sum();
+        let operations = 20.0 * pairs * self.d + 4.0 * self.rows * self.parameters;
+        Need { bytes: self.samples() + 32.0 * self.parameters, operations }
+    }
+}
+
+fn simulation(request: &SimulateRequest) -> Need {
+    let settings = &request.settings;
+    let environments = 1.0 + settings.train_envs as f64 + settings.test_envs as f64;
+    let numbers = environments * settings.rows as f64 * settings.dim as f64;
+    // A gene's step takes a dozen nanoseconds; a linear system is drawn from, or simulated in steps.
+    let operations = match settings.system {
+        System::Sergio => numbers * settings.sergio.steps_per_cell as f64 * 500.0,
+        _ => numbers * 2.0 * settings.dim as f64 * settings.euler_thin as f64,
+    };
+    Need { bytes: 24.0 * numbers, operations }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::serve::id::ContentId;
+    use crate::serve::store::EnvironmentInfo;
+    use serde_json::{Value, json};
+
+    fn need(kind: &str, rows: usize, d: usize, settings: Value) -> Need {
+        let id = ContentId::try_from("a".repeat(64)).unwrap();
+        let names: Vec<String> = (0..d).map(|j| format!("x{j}")).collect();
+        let environments = (0..11).map(|_| EnvironmentInfo { rows, targets: vec![] }).collect();
+        let data = DatasetInfo {
+            id: id.clone(),
+            name: "data".into(),
+            bytes: 0,
+            rows: 11 * rows,
+            variables: names.clone(),
+            environments,
+            created: 0.0,
+        };
+        let model = ModelInfo {
+            id,
+            kind: "linear".into(),
+            variables: names,
+            environments: 11,
+            parameters: d * d,
+            created: 0.0,
+        };
+        let mut request = json!({ "kind": kind, "dataset": "a".repeat(64) });
+        if kind != "fit" {
+            request["model"] = "a".repeat(64).into();
+        }
+        if kind == "sample" || kind == "simulate" {
+            request.as_object_mut().unwrap().remove("dataset");
+        }
+        if kind == "simulate" {
+            request.as_object_mut().unwrap().remove("model");
+        }
+        for (key, value) in settings.as_object().unwrap() {
+            request[key] = value.clone();
+        }
+        let request: Request = serde_json::from_value(request).unwrap();
+        Need::of(&request, request.dataset().map(|_| &data), request.model().map(|_| &model))
+    }
+
+    #[test]
+    fn what_takes_seconds_is_short_and_what_takes_minutes_is_not() {
+        let exact = json!({ "settings": { "bandwidth": 3, "lambda": 0.1 } });
+        let adam = |steps: u32| json!({ "settings": { "solver": "adam", "steps": steps } });
+        for (kind, rows, d, settings, short) in [
+            ("fit", 1000, 20, json!({}), true),
+            ("fit", 1000, 20, exact.clone(), true),
+            ("fit", 1000, 200, json!({}), false),
+            ("fit", 50_000, 20, exact, false),
+            ("fit", 1000, 20, json!({ "bootstrap": 1000 }), false),
+            ("fit", 1000, 20, adam(1000), true),
+            ("fit", 1000, 20, adam(1_000_000), false),
+            ("evaluate", 1000, 20, json!({}), true),
+            ("evaluate", 1000, 20, json!({ "method": "euler" }), false),
+            ("evaluate", 10_000, 20, json!({}), false),
+            ("sample", 1000, 20, json!({ "n": 2000 }), true),
+            ("sample", 1000, 20, json!({ "n": 1_000_000, "method": "euler" }), false),
+            ("loss", 512, 20, json!({}), true),
+            ("loss", 50_000, 20, json!({ "estimator": "u" }), false),
+            ("simulate", 0, 0, json!({ "settings": { "system": "sergio" } }), true),
+            ("simulate", 0, 0, json!({ "settings": { "system": "sergio", "rows": 100_000 } }), false),
+        ] {
+            let found = need(kind, rows, d, settings.clone());
+            assert_eq!(found.is_short(), short, "{kind} {rows} {d} {settings}: {found:?}");
+        }
     }
 }

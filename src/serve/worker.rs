@@ -127,8 +127,10 @@ impl Work<'_> {
     }
 
     /// Lets a short job pass, or several that are evaluated together, and no more: however many come, a long job goes on.
+    /// One that is short itself lets nobody pass.
     pub fn let_one_pass(&self) {
-        if !self.service.is_closing()
+        if !self.ticket.short
+            && !self.service.is_closing()
             && let Some(tickets) = self.service.queue.take_short(self.device)
         {
             serve(self.service, self.gpu, self.device, tickets);
@@ -156,7 +158,7 @@ impl Work<'_> {
                         self.report(progress.done() as f64 / all.max(1) as f64, Progress::default());
                     }
                     // A GPU has one queue, which the work itself uses.
-                    if self.gpu.is_none() && !self.ticket.short {
+                    if self.gpu.is_none() {
                         self.service.beside.install(|| self.let_one_pass());
                     }
                 }
