@@ -52,6 +52,7 @@ pub mod evaluate;
 pub mod experiment;
 pub mod fit;
 pub mod graph;
+mod hash;
 mod input;
 pub mod kernel;
 mod matrix;

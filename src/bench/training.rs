@@ -124,7 +124,11 @@ pub fn step_count(place: &Place) -> u64 {
 /// Whole exact fits of the paper's size: 11 environments × 1000 rows of 20 variables, with a given setting and tuned.
 pub fn exact_fits(effort: Effort) -> Result<Vec<Record>> {
     let data = simulate::simulate(&simulate::Settings::default(), &Default::default())?.train;
-    let given = fit::Settings { bandwidth: Bandwidth::Value(3.0), lambda: 0.1, ..fit::Settings::default() };
+    let given = fit::Settings {
+        bandwidth: Some(Bandwidth::Value(3.0)),
+        lambda: Some(0.1),
+        ..fit::Settings::default()
+    };
     let fit = |name: &str, settings: fit::Settings| {
         let data = &data;
         Contender::new(name, move || fit::fit(data, &settings))

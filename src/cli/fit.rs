@@ -3,11 +3,11 @@
 use super::device::DeviceArgs;
 use super::remote::{self, Remote};
 use super::{print_json, print_report};
-use crate::data::{Dataset, Standardization};
+use crate::data::Dataset;
 use crate::engine::{Device, State};
 use crate::fit::{
-    Checkpoint, EnvironmentsPerStep, EstimatorChoice, ModelKind, PenaltyChoice, Problem, Record, Rhythm,
-    Settings, SolverChoice, Stability, TargetChoice, Watcher,
+    AdamRecipe, Checkpoint, EnvironmentsPerStep, EstimatorChoice, ModelKind, PenaltyChoice, Problem, Record,
+    Rhythm, Settings, SolverChoice, Stability, TargetChoice, Watcher, check_resamples,
 };
 use crate::kernel::{Bandwidth, KernelKind};
 use crate::model::Activation;
@@ -23,9 +23,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
-/// Standard deviations that differ by more than this deserve a word.
-const LARGEST_RATIO: f64 = 10.0;
-
 /// Fit a stationary diffusion to samples: the exact minimum where there is one, otherwise by steps of Adam.
 #[derive(clap::Args)]
 #[command(
@@ -35,12 +32,16 @@ in MODEL.tuning.csv and MODEL.tuning.svg. Everything else is fitted by steps of 
 appear MODEL.log.jsonl (the loss as it went), MODEL.loss.svg (its picture) and, while the fit runs,
 MODEL.checkpoint.safetensors. Ctrl-C keeps a checkpoint; --resume goes on from it.
 
+Every fit first centres and scales all variables by their mean and standard deviation in the first
+environment, so units do not matter: --bandwidth is in standard deviations. The model and everything
+that is computed from it are in the data's units.
+
 Examples:
   # The defaults: SKDS, linear drift, tilted RBF kernel, exact, with bandwidth and penalty chosen
   skds fit train.npz -o model.safetensors
 
-  # Raw measurements: fit in units of the first environment's standard deviations
-  skds fit cells.csv --targets targets.csv --standardize -o model.safetensors
+  # Measurements from a table, with the targets of each environment in a second one
+  skds fit cells.csv --targets targets.csv -o model.safetensors
 
   # The exact minimum for given settings
   skds fit train.npz -o model.safetensors --bandwidth 3 --penalty ingoing --lambda 0.1
@@ -68,7 +69,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// How to minimise the loss: exact (the convex minimum: skds, linear drift or basis), adam (steps on batches), or auto
-    /// (exact where it applies, unless an option says how adam shall go) [default: auto]
+    /// (exact where it applies, unless you set an option of adam) [default: auto]
     #[arg(long)]
     solver: Option<SolverChoice>,
     /// Choose bandwidth and penalty by what they predict (exact solver). The default if neither --bandwidth nor
@@ -103,8 +104,8 @@ pub(super) struct Args {
     /// Which kernel: rbf, tilted-rbf or imq-plus [default: tilted-rbf]
     #[arg(long)]
     kernel: Option<KernelKind>,
-    /// Bandwidth of the kernel: a number above 0, or 'auto' for the median distance between samples [default: tuned, or
-    /// auto for adam]
+    /// Bandwidth of the kernel, in standard deviations: a number above 0, or 'auto' for the median distance between
+    /// samples [default: tuned, or auto for adam]
     #[arg(long, value_name = "H", allow_hyphen_values = true)]
     bandwidth: Option<Bandwidth>,
     /// Which pairs: linear (neighbouring rows of a batch), u or v (all pairs) [default: v, or linear for adam]
@@ -131,8 +132,11 @@ pub(super) struct Args {
     /// Let interventions change the noise of their targets too
     #[arg(long)]
     learn_scale: bool,
-    /// Fit in units of the first environment's mean and standard deviation; the model remembers them
+    /// Fit to the numbers as they are, without centring and scaling them first
     #[arg(long)]
+    no_standardize: bool,
+    /// The default, for scripts that say it
+    #[arg(long, hide = true, conflicts_with = "no_standardize")]
     standardize: bool,
     /// Intervention targets: 'unknown' (any variable, in every environment but the first), or for csv data the file
     /// with one row per environment
@@ -150,6 +154,9 @@ pub(super) struct Args {
     /// Go on from the checkpoint beside the model
     #[arg(long)]
     resume: bool,
+    /// Begin anew although there is a checkpoint beside the model, which is then replaced
+    #[arg(long, conflicts_with = "resume")]
+    restart: bool,
     /// Steps between checkpoints
     #[arg(long, value_name = "STEPS", default_value_t = 2000)]
     checkpoint_every: u32,
@@ -172,38 +179,46 @@ struct Report<'a> {
     steps_per_second: f64,
     #[serde(flatten)]
     stability: Option<Stability>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    constant: &'a [String],
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
     let settings = args.settings()?;
-    let unknown = settings.targets == TargetChoice::Unknown;
-    let data = Dataset::read(&args.data, args.targets.as_deref().filter(|_| !unknown))?;
+    let recipe = settings.settle()?;
+    let unknown = recipe.targets == TargetChoice::Unknown;
     if args.checkpoint_every == 0 {
         return Err(Error::invalid("--checkpoint-every is 0, expected at least 1"));
     }
     check_output(&args.output)?;
-    if !settings.standardize
-        && let Some(hint) = scales_differ(&data)
-    {
-        eprintln!("{hint}");
+    match (recipe.solver.adam(), args.bootstrap) {
+        (Some(_), Some(_)) => {
+            return Err(Error::invalid("--bootstrap is given with the solver adam, expected the exact solver"));
+        }
+        (None, Some(count)) => check_resamples(count, 1.0)?,
+        (None, None) if args.resume => {
+            return Err(Error::invalid("--resume is given with the exact solver, which keeps no checkpoints"));
+        }
+        (_, None) => {}
     }
+    let data = Dataset::read(&args.data, args.targets.as_deref().filter(|_| !unknown))?;
     let problem = Problem::new(&data, &settings)?;
-    if problem.settings.is_exact()? {
+    let Some(AdamRecipe { steps, .. }) = problem.recipe.solver.adam().copied() else {
         // In f64 on the CPU unless a GPU is asked for by name: exactness is what this solver is for.
         let gpu = if args.device.device == Device::Auto { None } else { args.device.gpu_or_cpu()? };
         return super::fit_exact::run(&problem, gpu.as_ref(), &args.output, args.bootstrap, args.json);
-    }
-    if args.bootstrap.is_some() {
-        return Err(Error::invalid("--bootstrap is given with the solver adam, expected the exact solver"));
-    }
-    let gpu = args.device.gpu_or_cpu()?;
+    };
     let path = Checkpoint::path_for(&args.output);
     let from = match args.resume {
         true => Some(Checkpoint::of(&path, &problem)?),
+        false if !args.restart => {
+            check_no_checkpoint(&path)?;
+            None
+        }
         false => None,
     };
-    let rhythm =
-        Rhythm { report_every: (problem.settings.steps / 200).max(1), keep_every: args.checkpoint_every };
+    let gpu = args.device.gpu_or_cpu()?;
+    let rhythm = Rhythm { report_every: (steps / 200).max(1), keep_every: args.checkpoint_every };
     let mut watch =
         Watch::new(args, &problem, path.clone(), from.as_ref().map_or(0, |from| from.state.steps))?;
     let start = Instant::now();
@@ -211,7 +226,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     watch.finish();
     let outcome = outcome.map_err(|error| match error {
         Error::NonFinite(problem) => Error::NonFinite(format!(
-            "{problem}. Try a smaller --learning-rate, --standardize, or a larger --bandwidth; the last good state is in {}",
+            "{problem}. Try a smaller --learning-rate or a larger --bandwidth; the last good state is in {}",
             path.display()
         )),
         other => other,
@@ -236,6 +251,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         seconds,
         steps_per_second: f64::from(taken) / seconds.max(1e-9),
         stability,
+        constant: problem.constant(),
     };
     print_report(args.json, &report, || report.to_text(&problem, &path))
 }
@@ -247,7 +263,7 @@ pub(super) fn run_remote(args: &Args, remote: &Remote) -> Result<()> {
     if args.resume {
         return Err(Error::invalid("--resume is given with --server, which goes on by itself"));
     }
-    let unknown = settings.targets == TargetChoice::Unknown;
+    let unknown = settings.settle()?.targets == TargetChoice::Unknown;
     let dataset = remote.upload_dataset(&args.data, args.targets.as_deref().filter(|_| !unknown))?;
     let request = Request::Fit(FitRequest {
         dataset: remote::id(dataset)?,
@@ -272,70 +288,60 @@ pub(super) fn run_remote(args: &Args, remote: &Remote) -> Result<()> {
 }
 
 impl Args {
-    /// Defaults, then the file, then flags.
+    /// What the file gives, and over it what flags give.
     fn settings(&self) -> Result<Settings> {
-        let mut settings = match &self.config {
+        let file = match &self.config {
             Some(path) => Settings::read(path)?,
             None => Settings::default(),
         };
-        macro_rules! take {
-            ($($field:ident),+) => {
-                $(if let Some(value) = self.$field {
-                    settings.$field = value;
-                })+
-            };
-        }
-        take!(
-            model, hidden, activation, objective, kernel, bandwidth, estimator, penalty, lambda, steps, batch
-        );
-        take!(envs_per_step, learning_rate, seed, solver);
-        if let Some(features) = &self.features {
-            settings.features = features.clone();
-        }
-        if let Some(diffusion) = &self.diffusion {
-            settings.diffusion = diffusion.clone();
-        }
-        if settings.model != ModelKind::Basis && (self.features.is_some() || self.diffusion.is_some()) {
-            return Err(Error::invalid(format!(
-                "--features and --diffusion are given with the model {}, expected --model basis",
-                settings.model
-            )));
-        }
-        let about_adam = self.steps.is_some()
-            || self.batch.is_some()
-            || self.envs_per_step.is_some()
-            || self.learning_rate.is_some()
-            || self.resume;
-        if about_adam && settings.solver == SolverChoice::Auto {
-            settings.solver = SolverChoice::Adam;
-        }
-        let about_tuning = self.bandwidth.is_some() || self.penalty.is_some() || self.lambda.is_some();
-        if self.tune {
-            settings.tune = Some(true);
-        } else if about_tuning {
-            settings.tune = Some(false);
-        }
-        settings.learn_scale |= self.learn_scale;
-        settings.standardize |= self.standardize;
-        settings.stabilize &= !self.no_stabilize;
-        if self.targets.as_deref() == Some(Path::new(TargetChoice::Unknown.name())) {
-            settings.targets = TargetChoice::Unknown;
+        let unknown = self.targets.as_deref() == Some(Path::new(TargetChoice::Unknown.name()));
+        let flags = Settings {
+            solver: self.solver,
+            tune: self.tune.then_some(true),
+            model: self.model,
+            hidden: self.hidden,
+            activation: self.activation,
+            features: self.features.clone(),
+            diffusion: self.diffusion.clone(),
+            objective: self.objective,
+            kernel: self.kernel,
+            bandwidth: self.bandwidth,
+            estimator: self.estimator,
+            penalty: self.penalty,
+            lambda: self.lambda,
+            steps: self.steps,
+            batch: self.batch,
+            envs_per_step: self.envs_per_step,
+            learning_rate: self.learning_rate,
+            learn_scale: self.learn_scale.then_some(true),
+            standardize: match (self.standardize, self.no_standardize) {
+                (true, _) => Some(true),
+                (_, true) => Some(false),
+                _ => None,
+            },
+            targets: unknown.then_some(TargetChoice::Unknown),
+            stabilize: self.no_stabilize.then_some(false),
+            seed: self.seed,
+        };
+        let mut settings = file.overlaid(flags);
+        // There is nothing else that a fit could go on with.
+        if (self.resume || self.restart) && settings.solver.is_none() {
+            settings.solver = Some(SolverChoice::Adam);
         }
         Ok(settings)
     }
 }
 
-/// A hint if the variables of the first environment differ in scale: one bandwidth and one penalty are for all of them.
-fn scales_differ(data: &Dataset) -> Option<String> {
-    let units = Standardization::of(data).ok()?;
-    let least = units.scale.iter().copied().fold(f64::INFINITY, f64::min);
-    let largest = units.scale.iter().copied().fold(0.0, f64::max);
-    (largest > LARGEST_RATIO * least).then(|| {
-        format!(
-            "note: standard deviations in environment 0 range from {least:.3} to {largest:.3}, and kernel and penalty take all \
-             variables alike; consider --standardize"
-        )
-    })
+/// An unfinished fit is not overwritten without a word.
+fn check_no_checkpoint(path: &Path) -> Result<()> {
+    if !path.exists() {
+        return Ok(());
+    }
+    let found = match Checkpoint::read(path) {
+        Ok(checkpoint) => format!("holds a fit that stopped at step {}", checkpoint.state.steps),
+        Err(_) => "is there already".into(),
+    };
+    Err(Error::file(path, format!("{found}, expected no checkpoint: give --resume to go on from it or --restart to replace it")))
 }
 
 /// A wrong place to write to is better known before the work than after it.
@@ -365,6 +371,10 @@ struct Watch<'a> {
     line: Instant,
 }
 
+fn steps_of(problem: &Problem) -> u32 {
+    problem.recipe.solver.adam().map_or(0, |adam| adam.steps)
+}
+
 /// Time between plain lines.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
@@ -378,7 +388,7 @@ impl<'a> Watch<'a> {
             }
         });
         let bar = (!args.json && std::io::stderr().is_terminal()).then(|| {
-            let bar = ProgressBar::new(u64::from(problem.settings.steps)).with_position(u64::from(first));
+            let bar = ProgressBar::new(u64::from(steps_of(problem))).with_position(u64::from(first));
             let style = "{bar:30} {pos}/{len} steps  {per_sec}  {eta} left  {msg}";
             bar.set_style(ProgressStyle::with_template(style).expect("the template is valid"));
             bar.reset_eta();
@@ -405,8 +415,8 @@ impl Watcher for Watch<'_> {
         } else if self.line.elapsed() >= LINE_EVERY {
             self.line = Instant::now();
             let rate = f64::from(record.step - self.first) / self.start.elapsed().as_secs_f64();
-            let left = f64::from(self.problem.settings.steps - record.step) / rate.max(1e-9);
-            let steps = self.problem.settings.steps;
+            let steps = steps_of(self.problem);
+            let left = f64::from(steps - record.step) / rate.max(1e-9);
             eprintln!(
                 "{} of {steps} steps, loss {:.4e}, {rate:.0} per second, {left:.0} s left",
                 record.step, record.loss
@@ -425,14 +435,14 @@ impl Watcher for Watch<'_> {
 
 impl Report<'_> {
     fn to_text(&self, problem: &Problem, checkpoint: &Path) -> String {
-        let settings = &problem.settings;
+        let recipe = &problem.recipe;
         let bandwidth = self.bandwidth.map_or(String::new(), |h| format!(", bandwidth {h:.4}"));
         let mut lines = vec![
             format!(
                 "{} {} model, {} kernel{bandwidth}",
-                settings.objective.name().to_uppercase(),
-                settings.model,
-                settings.kernel
+                recipe.objective.name().to_uppercase(),
+                recipe.form.kind(),
+                recipe.kernel
             ),
             format!(
                 "  {} steps on {} in {:.1} s, {:.0} per second",
@@ -443,6 +453,7 @@ impl Report<'_> {
         if let Some(stability) = &self.stability {
             lines.push(format!("  {}", stability.sentence()));
         }
+        lines.extend(problem.remark().map(|remark| format!("  {remark}")));
         lines.push(match self.complete {
             true => format!("  written to {}", self.model.display()),
             false => format!("  stopped early; {} goes on with --resume", checkpoint.display()),

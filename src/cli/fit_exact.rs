@@ -32,6 +32,8 @@ struct Report<'a> {
     stability: Stability,
     #[serde(skip_serializing_if = "Option::is_none")]
     tuning: Option<&'a Tuning>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    constant: &'a [String],
 }
 
 pub(super) fn run(
@@ -43,7 +45,7 @@ pub(super) fn run(
 ) -> Result<()> {
     let start = Instant::now();
     let progress = Arc::new(Progress::default());
-    let watch = Watch::new("fits", progress.clone(), problem.solves()?);
+    let watch = Watch::new("fits", progress.clone(), problem.solves());
     let mut fit = problem.solve(gpu, &progress)?;
     drop(watch);
     let seconds = start.elapsed().as_secs_f64();
@@ -68,11 +70,15 @@ pub(super) fn run(
             Some(cell) => cell.bandwidth,
             None => problem.spec.loss.kernel.bandwidth(),
         },
-        lambda: leading.map_or(problem.settings.lambda, |cell| cell.lambda),
+        lambda: match (leading, problem.recipe.solver.fixed()) {
+            (Some(cell), _) => cell.lambda,
+            (None, fixed) => fixed.map_or(f64::NAN, |fixed| fixed.lambda),
+        },
         seconds,
         bootstrap,
         stability: fit.stability.clone(),
         tuning: fit.tuning.as_ref(),
+        constant: problem.constant(),
     };
     print_report(json, &report, || to_text(&report, problem, &fit))
 }
@@ -81,7 +87,7 @@ fn to_text(report: &Report<'_>, problem: &Problem, fit: &ExactFit) -> String {
     let averaged = fit.tuning.as_ref().is_some_and(Tuning::is_average);
     let bandwidth = report.bandwidth.map_or(String::new(), |h| format!(", bandwidth {h:.4}"));
     let mut lines = vec![
-        format!("SKDS {} model, {} kernel{bandwidth}", problem.settings.model, problem.settings.kernel),
+        format!("SKDS {} model, {} kernel{bandwidth}", problem.recipe.form.kind(), problem.recipe.kernel),
         format!(
             "  {} over all pairs ({}) on {} in {:.3} s",
             if averaged { "exact minima, averaged," } else { "exact minimum" },
@@ -103,6 +109,7 @@ fn to_text(report: &Report<'_>, problem: &Problem, fit: &ExactFit) -> String {
         lines.push(format!("  {}", tuning.explained()));
     }
     lines.push(format!("  {}", report.stability.sentence()));
+    lines.extend(problem.remark().map(|remark| format!("  {remark}")));
     if let Some(count) = report.bootstrap {
         lines.push(format!("  95 % intervals from {count} resamples of the rows; see 'skds graph'"));
     }

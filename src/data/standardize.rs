@@ -1,5 +1,5 @@
 use super::Dataset;
-use crate::{Error, Matrix, Result};
+use crate::Matrix;
 use serde::{Deserialize, Serialize};
 
 /// Maps samples to mean 0 and standard deviation 1 in the first environment, and back.
@@ -11,23 +11,33 @@ pub struct Standardization {
     pub scale: Vec<f64>,
 }
 
+/// A deviation that is smaller, beside the mean, is rounding.
+const ROUNDING: f64 = 1e-12;
+
 impl Standardization {
-    /// Mean and standard deviation (divided by n) of the first environment. A constant variable is an error.
-    pub fn of(data: &Dataset) -> Result<Self> {
-        let rows = data.rows(0);
-        let n = rows.len() as f64;
-        let column = |j: usize| rows.clone().map(move |i| data.samples()[(i, j)]);
-        let mean = data.means(0);
-        let scale: Vec<f64> = (0..data.dim())
-            .map(|j| (column(j).map(|v| (v - mean[j]) * (v - mean[j])).sum::<f64>() / n).sqrt())
-            .collect();
-        match scale.iter().position(|s| *s <= 0.0) {
-            Some(j) => Err(Error::invalid(format!(
-                "variable '{}' is constant in the first environment, expected one that varies: leave it out or do not standardize",
-                data.names()[j]
-            ))),
-            None => Ok(Standardization { mean, scale }),
+    /// Mean and standard deviation (divided by n) of the first environment.
+    ///
+    /// A variable that is [constant](Dataset::constant_variables) there is measured by its deviation within the other environments, or from one
+    /// environment to another; one that never changes keeps its unit.
+    pub fn of(data: &Dataset) -> Self {
+        let (mean, scale) = (0..data.dim()).map(|j| of_variable(data, j)).unzip();
+        Standardization { mean, scale }
+    }
+
+    /// Maps standard units to the data's: what undoes this.
+    pub fn inverse(&self) -> Self {
+        Standardization {
+            mean: self.mean.iter().zip(&self.scale).map(|(mean, scale)| -mean / scale).collect(),
+            scale: self.scale.iter().map(|scale| 1.0 / scale).collect(),
         }
+    }
+
+    /// Whether it has a finite mean and a finite scale above 0 for each of `dim` variables.
+    pub fn is_valid_for(&self, dim: usize) -> bool {
+        self.mean.len() == dim
+            && self.scale.len() == dim
+            && self.mean.iter().all(|mean| mean.is_finite())
+            && self.scale.iter().all(|scale| *scale > 0.0 && scale.is_finite())
     }
 
     /// A value of variable `j` in standard units.
@@ -61,6 +71,49 @@ impl Standardization {
     }
 }
 
+impl Dataset {
+    /// The variables that are constant in the first environment.
+    pub fn constant_variables(&self) -> Vec<usize> {
+        (0..self.dim()).filter(|&j| !varies(moments_of(self, j, [0]))).collect()
+    }
+}
+
+fn varies((mean, deviation): (f64, f64)) -> bool {
+    deviation > ROUNDING * mean.abs()
+}
+
+fn of_variable(data: &Dataset, j: usize) -> (f64, f64) {
+    let (mean, deviation) = moments_of(data, j, [0]);
+    if varies((mean, deviation)) {
+        return (mean, deviation);
+    }
+    let others = 1..data.environments();
+    let mut largest: f64 = 0.0;
+    for e in others {
+        let found = moments_of(data, j, [e]);
+        if varies(found) {
+            largest = largest.max(found.1);
+        }
+    }
+    let all = moments_of(data, j, 0..data.environments());
+    let scale = if largest > 0.0 { largest } else if varies(all) { all.1 } else { 1.0 };
+    (mean, scale)
+}
+
+/// Mean and standard deviation of a variable in some environments. In parts of the largest value: squares of very large
+/// or small ones are neither infinite nor 0.
+fn moments_of(data: &Dataset, j: usize, environments: impl IntoIterator<Item = usize> + Clone) -> (f64, f64) {
+    let rows = || environments.clone().into_iter().flat_map(|e| data.rows(e));
+    let column = || rows().map(|i| data.samples()[(i, j)]);
+    let (n, largest) = column().fold((0.0, 0.0), |(n, largest): (f64, f64), v| (n + 1.0, largest.max(v.abs())));
+    if largest == 0.0 {
+        return (0.0, 0.0);
+    }
+    let mean = column().map(|v| v / largest).sum::<f64>() / n;
+    let square = column().map(|v| (v / largest - mean) * (v / largest - mean)).sum::<f64>() / n;
+    (mean * largest, square.sqrt() * largest)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,7 +123,7 @@ mod tests {
         let one = Matrix::from_rows(3, 2, vec![1.0, 10.0, 2.0, 30.0, 3.0, 50.0]);
         let two = Matrix::from_rows(2, 2, vec![5.0, 0.0, -1.0, 7.0]);
         let data = Dataset::from_environments(vec![one, two]).unwrap();
-        let standard = Standardization::of(&data).unwrap();
+        let standard = Standardization::of(&data);
         let mut samples = standard.apply(&data).samples().clone();
         for j in 0..2 {
             let mean: f64 = (0..3).map(|i| samples[(i, j)]).sum();
@@ -84,10 +137,25 @@ mod tests {
     }
 
     #[test]
-    fn a_constant_variable_is_refused_by_name() {
-        let data =
-            Dataset::from_environments(vec![Matrix::from_rows(2, 2, vec![1.0, 4.0, 2.0, 4.0])]).unwrap();
-        let sentence = Standardization::of(&data).unwrap_err().to_string();
-        assert!(sentence.starts_with("variable 'x1' is constant"), "{sentence}");
+    fn a_constant_variable_is_known_and_not_divided_by() {
+        let one = Matrix::from_rows(2, 4, vec![1.0, 4.0, 0.1, 0.3, 2.0, 4.0, 0.1, 0.3]);
+        let two = Matrix::from_rows(2, 4, vec![1.0, 4.0, 0.5, 0.7, 3.0, 4.0, 0.9, 0.7]);
+        let data = Dataset::from_environments(vec![one, two]).unwrap();
+        assert_eq!(data.constant_variables(), [1, 2, 3]);
+        let units = Standardization::of(&data);
+        // As it is within the other environment; from one to the other; nowhere.
+        let expected = [0.5, 1.0, 0.2, 0.2];
+        assert!(units.scale.iter().zip(expected).all(|(s, e)| (s - e).abs() < 1e-12), "{units:?}");
+        assert_eq!(units.mean[1], 4.0);
+    }
+
+    #[test]
+    fn extreme_numbers_have_moments() {
+        for factor in [1e300, 1e-300] {
+            let x = Matrix::from_rows(3, 1, vec![1.0 * factor, 2.0 * factor, 3.0 * factor]);
+            let units = Standardization::of(&Dataset::from_environments(vec![x]).unwrap());
+            assert!((units.mean[0] / factor - 2.0).abs() < 1e-12);
+            assert!((units.scale[0] / factor - (2.0f64 / 3.0).sqrt()).abs() < 1e-12);
+        }
     }
 }

@@ -5,6 +5,7 @@ use crate::model::{Drift, Model};
 use crate::sample::{Draw, Intervention, Method, SampleSettings, Sampler};
 use crate::{Error, Matrix, Progress, Result};
 use faer::linalg::solvers::Solve;
+use std::borrow::Cow;
 
 /// Sweeps over several targets, one after the other.
 const SWEEPS: usize = 4;
@@ -41,6 +42,12 @@ pub fn match_means(
     seed: u64,
     progress: &Progress,
 ) -> Result<Vec<Result<Intervention>>> {
+    let standard = model.in_standard_units();
+    if let (Cow::Owned(standard), Some(units)) = (&standard, &model.reference) {
+        let found = match_means(sampler, standard, wanted, settings, seed, progress)?;
+        let in_data_units = |found: Result<Intervention>| found.map(|found| found.in_data_units(units));
+        return Ok(found.into_iter().map(in_data_units).collect());
+    }
     let goal = |wanted: &Wanted| -> Vec<f64> {
         wanted.targets.iter().zip(&wanted.means).map(|(&j, mean)| in_model_units(model, j, *mean)).collect()
     };

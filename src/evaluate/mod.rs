@@ -108,8 +108,8 @@ pub fn predict(
             Ok(intervention) => wanted.targets.iter().map(|&j| intervention.shift[j]).collect(),
             Err(_) => Vec::new(),
         };
-        let truth = in_model_units(model, test.environment(e));
-        let samples = samples.map(|samples| in_model_units(model, samples));
+        let truth = in_standard_units(model, test.environment(e));
+        let samples = samples.map(|samples| in_standard_units(model, samples));
         let (scores, unstable) = compare_samples(&model.names, samples, &truth)?;
         let targets = wanted.targets.iter().map(|&j| model.names[j].clone()).collect();
         predictions.push(Prediction { environment: e, targets, shifts, scores, unstable });
@@ -172,9 +172,9 @@ pub fn compare_samples(
     Ok((Some(scores), None))
 }
 
-/// Distances are in the model's units, so that no variable outweighs the others by its scale.
-fn in_model_units(model: &Model, mut samples: Matrix<f64>) -> Matrix<f64> {
-    if let Some(units) = &model.standardization {
+/// Distances are in standard units where the model knows them, so that no variable outweighs the others by its scale.
+fn in_standard_units(model: &Model, mut samples: Matrix<f64>) -> Matrix<f64> {
+    if let Some(units) = model.units() {
         units.apply_to(&mut samples);
     }
     samples

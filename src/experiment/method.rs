@@ -62,7 +62,7 @@ impl MethodSettings {
     /// Checks what can be checked without data.
     pub(super) fn check(&self) -> Result<()> {
         match self {
-            MethodSettings::Fit { settings } => settings.check(),
+            MethodSettings::Fit { settings } => settings.settle().map(drop),
             MethodSettings::Program { command } if command.is_empty() => {
                 Err(Error::invalid("the command of a program is empty, expected its name"))
             }
@@ -96,7 +96,7 @@ impl Method for Diffusion {
     }
 
     fn fit(&self, train: &Dataset, seed: u64) -> Result<Box<dyn Fitted>> {
-        let (model, _) = fit::fit(train, &fit::Settings { seed, ..self.settings.clone() })?;
+        let (model, _) = fit::fit(train, &fit::Settings { seed: Some(seed), ..self.settings.clone() })?;
         Ok(Box::new(model))
     }
 }

@@ -2,40 +2,35 @@
 
 use super::stabilize::shrunk;
 use super::tune::{Tuning, resampled};
-use super::{MARGIN, Problem};
+use super::{MARGIN, Problem, bounds};
 use crate::kernel::Kernel;
 use crate::model::{Drift, Intervals, Parameters};
 use crate::objective::Estimator;
 use crate::solve::{Exact, Spec, fits_at_once};
-use crate::{Error, Progress, Result};
+use crate::{Progress, Result};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
 /// The share of resamples within an interval.
 const LEVEL: f64 = 0.95;
-/// Fewer resamples have no such share.
-const LEAST: usize = 20;
 
 impl Problem {
     /// Intervals of every parameter: the middle 95 % of `count` fits to rows drawn with replacement from each environment,
     /// with the settings, or the average of settings, that the fit to all rows has. `progress` counts fits.
     pub fn bootstrap(&self, tuning: Option<&Tuning>, count: usize, progress: &Progress) -> Result<Intervals> {
-        if count < LEAST {
-            return Err(Error::invalid(format!(
-                "found {count} bootstrap resamples, expected at least {LEAST}"
-            )));
-        }
+        let d = self.data.dim();
+        let features = self.design.features(d);
+        bounds::check_resamples(count, (d * (features + self.data.environments())) as f64)?;
         let fit = |k: usize| {
-            let mut rng = ChaCha8Rng::seed_from_u64(self.settings.seed);
+            let mut rng = ChaCha8Rng::seed_from_u64(self.recipe.seed);
             rng.set_stream(1 + k as u64);
             let data = resampled(&self.data, &mut rng)?.0;
             let fit = self.refit(&data, tuning, progress)?;
             progress.add(1)?;
             Ok(fit)
         };
-        let d = self.data.dim();
-        let at_once = fits_at_once(d, self.design.features(d));
+        let at_once = fits_at_once(d, features);
         let mut fits: Vec<Parameters<f64>> = Vec::with_capacity(count);
         while fits.len() < count {
             let next = fits.len()..count.min(fits.len().saturating_add(at_once));
@@ -55,7 +50,7 @@ impl Problem {
         Ok(Intervals { level: LEVEL, low, high })
     }
 
-    /// The same fit to other rows.
+    /// The same fit to other rows, in the data's units.
     fn refit(
         &self,
         data: &crate::data::Dataset,
@@ -67,7 +62,7 @@ impl Problem {
             // Rows that come twice are no pair of different rows: the `v` form is the one that can be resampled.
             estimator: Estimator::V,
             penalty: self.spec.penalty,
-            learn_scale: self.settings.learn_scale,
+            learn_scale: self.recipe.learn_scale,
         };
         let pass =
             |kernel: Kernel| Exact::on(None, data, &self.targets, &self.design, spec(kernel), progress);
@@ -76,15 +71,15 @@ impl Problem {
             Some(tuning) => {
                 let all: Vec<usize> = (0..data.environments()).collect();
                 tuning.averaged(&all, |bandwidth| {
-                    pass(self.settings.kernel.with_bandwidth(bandwidth.unwrap_or(1.0))?)
+                    pass(self.recipe.kernel.with_bandwidth(bandwidth.unwrap_or(1.0))?)
                 })?
             }
         };
         if let Drift::Linear { weights } = &mut parameters.drift
-            && self.settings.stabilize
+            && self.recipe.stabilize
         {
             *weights = shrunk(weights, MARGIN)?;
         }
-        Ok(parameters)
+        Ok(self.in_data_units(&parameters))
     }
 }

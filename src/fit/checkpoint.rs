@@ -1,11 +1,11 @@
 //! A training's state on disk: written whole or not at all, so that whatever ends the program leaves one that serves.
 
-use super::Problem;
-use super::settings::Settings;
+use super::{AdamRecipe, Fingerprint, Problem, Settings};
 use crate::engine::State;
 use crate::model::TensorFile;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -25,8 +25,8 @@ pub struct Record {
 pub struct Checkpoint {
     /// The settings of the fit.
     pub settings: Settings,
-    /// What identifies the data: rows, variables, environments and a sum of all samples.
-    pub data: String,
+    /// What identifies the data.
+    pub data: Fingerprint,
     /// The state.
     pub state: State,
     /// The log so far.
@@ -46,8 +46,8 @@ impl Checkpoint {
     /// Of a problem that has got so far.
     pub fn new(problem: &Problem, state: &State, log: &[Record]) -> Checkpoint {
         Checkpoint {
-            settings: problem.settings.clone(),
-            data: problem.data_mark(),
+            settings: problem.recipe.to_settings(),
+            data: problem.fingerprint().clone(),
             state: state.clone(),
             log: log.to_vec(),
         }
@@ -57,7 +57,7 @@ impl Checkpoint {
     pub fn write(&self, path: &Path) -> Result<()> {
         let metadata = BTreeMap::from([
             ("steps".to_owned(), self.state.steps.to_string()),
-            ("data".to_owned(), self.data.clone()),
+            ("data".to_owned(), serde_json::to_string(&self.data).expect("names and numbers serialise")),
             ("settings".to_owned(), serde_json::to_string(&self.settings).expect("settings serialise")),
             ("log".to_owned(), serde_json::to_string(&self.log).expect("records serialise")),
         ]);
@@ -69,30 +69,30 @@ impl Checkpoint {
     /// Reads the checkpoint of a problem: of its data and its settings.
     pub fn of(path: &Path, problem: &Problem) -> Result<Checkpoint> {
         let checkpoint = Checkpoint::read(path)?;
-        let expected = problem.data_mark();
-        if checkpoint.data != expected {
-            let found = checkpoint.data;
-            return Err(Error::file(path, format!("is of other data: found {found}, expected {expected}")));
+        if let Err(difference) = Fingerprint::check(&checkpoint.data, problem.fingerprint()) {
+            return Err(Error::file(path, format!("was written for other data: {difference}")));
         }
+        let Some(AdamRecipe { steps, .. }) = problem.recipe.solver.adam() else {
+            return Err(Error::file(path, "is of a fit by adam, expected one by the exact solver"));
+        };
         // More steps may be asked for; everything else must be as it was.
-        let same = Settings { steps: problem.settings.steps, ..checkpoint.settings.clone() };
-        if same != problem.settings {
-            let (found, expected) = (as_json(&same), as_json(&problem.settings));
-            let other = expected
-                .as_object()
-                .into_iter()
-                .flatten()
-                .find(|(key, value)| found[key.as_str()] != **value);
-            let (key, value) =
-                other.map_or(("settings", expected.clone()), |(key, value)| (key, value.clone()));
+        let found = as_json(&Settings { steps: Some(*steps), ..checkpoint.settings.clone() });
+        let expected = as_json(&problem.recipe.to_settings());
+        let keys = found.keys().chain(expected.keys());
+        if let Some(key) = keys.into_iter().find(|key| found.get(*key) != expected.get(*key)) {
+            let text = |map: &Map<String, Value>| map.get(key).map_or("nothing".into(), Value::to_string);
             return Err(Error::file(
                 path,
-                format!("is of other settings: found {key} = {}, expected {value}", found[key]),
+                format!(
+                    "was written with other settings: found {key} = {}, expected {}",
+                    text(&found),
+                    text(&expected)
+                ),
             ));
         }
-        if checkpoint.state.steps > problem.settings.steps {
-            let (found, expected) = (checkpoint.state.steps, problem.settings.steps);
-            return Err(Error::file(path, format!("has taken {found} steps, expected at most {expected}")));
+        if checkpoint.state.steps > *steps {
+            let found = checkpoint.state.steps;
+            return Err(Error::file(path, format!("has taken {found} steps, expected at most {steps}")));
         }
         Ok(checkpoint)
     }
@@ -110,7 +110,7 @@ impl Checkpoint {
         let part = |prefix: &str| file.parameters(prefix).map(|parameters| parameters.cast());
         Ok(Checkpoint {
             settings: parse(path, "settings", text("settings")?)?,
-            data: text("data")?.to_owned(),
+            data: parse(path, "data", text("data")?)?,
             state: State {
                 steps: parse(path, "steps", text("steps")?)?,
                 parameters: part(PARTS[0])?,
@@ -121,6 +121,10 @@ impl Checkpoint {
         })
     }
 }
-fn as_json(settings: &Settings) -> serde_json::Value {
-    serde_json::to_value(settings).expect("settings serialise")
+
+fn as_json(settings: &Settings) -> Map<String, Value> {
+    match serde_json::to_value(settings).expect("settings serialise") {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
 }

@@ -2,15 +2,15 @@
 
 use super::select::{self, Search};
 use super::tune::{self, Grid, Tuning};
-use super::{ModelKind, Problem, Settings, SolverChoice, Stability, TargetChoice};
+use super::{Form, Problem, Recipe, Solver, Stability, TargetChoice};
 use crate::engine::cpu::CpuEngine;
 use crate::engine::gpu::GpuEngine;
 use crate::engine::{Engine, LossSpec};
-use crate::kernel::Bandwidth;
 use crate::model::{Model, Penalty};
 use crate::objective::Estimator;
 use crate::solve::{Exact, Spec};
 use crate::{Error, Progress, Result};
+use serde_json::json;
 
 /// A minimum by more than this is none.
 const LARGEST_VIOLATION: f64 = 1e-6;
@@ -38,49 +38,50 @@ pub struct ExactFit {
 
 impl Problem {
     /// Fits that [`solve`](Self::solve) will make: what its progress counts up to.
-    pub fn solves(&self) -> Result<u64> {
-        Ok(match self.settings.is_tuned()? {
-            true if self.is_basis() => {
-                select::fits_of(self.settings.kernel, &self.targets, self.knows_targets())
+    pub fn solves(&self) -> u64 {
+        let kernel = self.recipe.kernel;
+        match &self.recipe.solver {
+            Solver::Tuned { .. } if self.is_basis() => {
+                select::fits_of(kernel, &self.targets, self.knows_targets())
             }
-            true => tune::fits_of(self.settings.kernel, &self.targets, self.knows_targets()),
-            false => 1,
-        })
+            Solver::Tuned { .. } => tune::fits_of(kernel, &self.targets, self.knows_targets()),
+            Solver::Exact { .. } | Solver::Adam { .. } => 1,
+        }
     }
 
     fn is_basis(&self) -> bool {
-        self.settings.model == ModelKind::Basis
+        matches!(self.recipe.form, Form::Basis { .. })
     }
 
     fn knows_targets(&self) -> bool {
-        self.settings.targets == TargetChoice::Known
+        self.recipe.targets == TargetChoice::Known
     }
 
     /// The exact minimum, or the average of minima that tuning finds; with the pass over pairs on `gpu`, if there is one.
     /// `progress` counts fits.
     pub fn solve(&self, gpu: Option<&GpuEngine>, progress: &Progress) -> Result<ExactFit> {
-        match self.settings.is_tuned()? {
-            true => self.solve_tuned(gpu, progress),
-            false => self.solve_once(gpu, progress),
+        match &self.recipe.solver {
+            Solver::Tuned { .. } => self.solve_tuned(gpu, progress),
+            Solver::Exact { .. } => self.solve_once(gpu, progress),
+            Solver::Adam { .. } => Err(Error::invalid("the solver is adam, expected the exact one to solve with")),
         }
     }
 
     fn solve_once(&self, gpu: Option<&GpuEngine>, progress: &Progress) -> Result<ExactFit> {
         let LossSpec { kernel, estimator, .. } = self.spec.loss;
         let spec =
-            Spec { kernel, estimator, penalty: self.spec.penalty, learn_scale: self.settings.learn_scale };
+            Spec { kernel, estimator, penalty: self.spec.penalty, learn_scale: self.recipe.learn_scale };
         let exact = Exact::on(gpu, &self.data, &self.targets, &self.design, spec, progress)?;
         let solution = exact.solve()?;
         if solution.violation > LARGEST_VIOLATION {
             return Err(Error::NonFinite(format!(
-                "the fit misses its optimality conditions by {:.1e}, expected at most {LARGEST_VIOLATION:.0e}: try a larger --lambda",
+                "the fit misses its optimality conditions by {:.1e}, expected at most {LARGEST_VIOLATION:.0e}: try a larger lambda",
                 solution.violation
             )));
         }
         let estimator = if exact.fell_back { Estimator::V } else { estimator };
-        let settings = Settings { solver: SolverChoice::Exact, tune: Some(false), ..self.settings.clone() };
-        let (model, stability) =
-            self.finish(solution.parameters, &settings, &LossSpec { estimator, ..self.spec.loss })?;
+        let loss = LossSpec { estimator, ..self.spec.loss };
+        let (model, stability) = self.finish(solution.parameters, self.recipe.to_settings(), &loss)?;
         Ok(ExactFit {
             model,
             stability,
@@ -94,7 +95,7 @@ impl Problem {
     }
 
     fn solve_tuned(&self, gpu: Option<&GpuEngine>, progress: &Progress) -> Result<ExactFit> {
-        let Settings { kernel, learn_scale, seed, .. } = self.settings;
+        let Recipe { kernel, learn_scale, seed, .. } = self.recipe;
         let known = self.knows_targets();
         let tuning = match self.is_basis() {
             true => {
@@ -109,14 +110,6 @@ impl Problem {
             }
         };
         let cell = &tuning.cells[tuning.leading];
-        let settings = Settings {
-            solver: SolverChoice::Exact,
-            tune: Some(true),
-            bandwidth: cell.bandwidth.map_or(Bandwidth::Auto, Bandwidth::Value),
-            penalty: cell.penalty.name().parse()?,
-            lambda: cell.lambda,
-            ..self.settings.clone()
-        };
         let estimator = if tuning.fell_back { Estimator::V } else { self.spec.loss.estimator };
         let spec = LossSpec { kernel: tuning.kernel, estimator, ..self.spec.loss };
         let penalty = Penalty { kind: cell.penalty, lambda: cell.lambda };
@@ -127,7 +120,12 @@ impl Problem {
                 penalty.value(&tuning.parameters),
             ),
         };
-        let (model, stability) = self.finish(tuning.parameters.clone(), &settings, &spec)?;
+        let (mut model, stability) =
+            self.finish(tuning.parameters.clone(), self.recipe.to_settings(), &spec)?;
+        // Not settings: given as such they would fix what was chosen.
+        let chosen =
+            json!({ "bandwidth": cell.bandwidth, "penalty": cell.penalty.name(), "lambda": cell.lambda });
+        model.settings.insert("chosen".into(), chosen);
         Ok(ExactFit {
             model,
             stability,

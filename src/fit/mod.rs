@@ -6,8 +6,12 @@
 //! goes on from a [`Checkpoint`] ends at the same bytes as one that was never interrupted.
 
 mod bootstrap;
+mod bounds;
 mod checkpoint;
+mod choices;
 mod exact;
+mod fingerprint;
+mod recipe;
 mod results;
 mod select;
 mod settings;
@@ -15,12 +19,16 @@ mod stabilize;
 mod start;
 mod tune;
 
+pub use bounds::check_resamples;
 pub use checkpoint::{Checkpoint, Record};
-pub use exact::ExactFit;
-pub(crate) use settings::by_name;
-pub use settings::{
-    EnvironmentsPerStep, EstimatorChoice, ModelKind, PenaltyChoice, Settings, SolverChoice, TargetChoice,
+pub(crate) use choices::by_name;
+pub use choices::{
+    EnvironmentsPerStep, EstimatorChoice, ModelKind, PenaltyChoice, SolverChoice, TargetChoice,
 };
+pub use exact::ExactFit;
+pub use fingerprint::Fingerprint;
+pub use recipe::{AdamRecipe, Fixed, Form, Recipe, Solver};
+pub use settings::Settings;
 pub use stabilize::{MARGIN, Stability, Widest};
 pub use tune::{Cell, Tuning};
 
@@ -29,21 +37,26 @@ use crate::engine::cpu::CpuTraining;
 use crate::engine::gpu::GpuEngine;
 use crate::engine::{Adam, Batches, LossSpec, State, Training, TrainingSpec};
 use crate::kernel::{Bandwidth, KernelKind};
-use crate::model::{Basis, Model, Parameters, Penalty};
+use crate::model::{Basis, Model, Parameters};
 use crate::solve::Design;
 use crate::{Error, Matrix, Progress, Result};
 use std::sync::Arc;
 
 /// A fit, ready to run.
 pub struct Problem {
-    /// As given, with the bandwidth resolved.
-    pub settings: Settings,
+    /// What is done, with the bandwidth resolved.
+    pub recipe: Recipe,
     /// What training minimises.
     pub spec: TrainingSpec,
+    /// In the units of the fit.
     data: Dataset,
-    standardization: Option<Standardization>,
+    units: Option<Standardization>,
+    fingerprint: Fingerprint,
+    constant: Vec<String>,
     targets: Matrix<bool>,
     design: Design,
+    /// The functions of a basis model, of the data's own units.
+    basis: Option<Arc<Basis>>,
 }
 
 /// Who hears how a fit goes.
@@ -82,18 +95,18 @@ impl Watcher for Unwatched {
 ///
 /// let samples = Matrix::from_fn(64, 2, |i, j| ((7 * i + 3 * j) as f64).sin());
 /// let data = Dataset::from_environments(vec![samples])?;
-/// let (model, stability) = fit(&data, &Settings { steps: 50, batch: 32, ..Settings::default() })?;
+/// let (model, stability) = fit(&data, &Settings { steps: Some(50), batch: Some(32), ..Settings::default() })?;
 /// assert_eq!(model.dim(), 2);
 /// assert!(stability.stable);
 /// # Ok::<(), skds::Error>(())
 /// ```
 pub fn fit(data: &Dataset, settings: &Settings) -> Result<(Model, Stability)> {
     let problem = Problem::new(data, settings)?;
-    if problem.settings.is_exact()? {
+    let Some(AdamRecipe { steps, .. }) = problem.recipe.solver.adam() else {
         let fit = problem.solve(None, &Progress::default())?;
         return Ok((fit.model, fit.stability));
-    }
-    let rhythm = Rhythm { report_every: settings.steps.max(1), keep_every: settings.steps.max(1) };
+    };
+    let rhythm = Rhythm { report_every: *steps, keep_every: *steps };
     let outcome = problem.run(None, None, rhythm, &mut Unwatched)?;
     problem.model(&outcome.state)
 }
@@ -119,52 +132,64 @@ pub struct Outcome {
 }
 
 impl Problem {
-    /// Checks the settings, standardises if asked to, resolves the bandwidth and makes the initial parameters.
+    /// Settles the settings, standardises, resolves the bandwidth and prepares the initial parameters.
     pub fn new(data: &Dataset, settings: &Settings) -> Result<Problem> {
-        settings.check()?;
-        let standardization = match settings.standardize {
-            true => Some(Standardization::of(data)?),
-            false => None,
-        };
-        let data = standardization.as_ref().map_or_else(|| data.clone(), |units| units.apply(data));
-        let mut settings = settings.clone();
-        // Decided before the bandwidth is known: one that was given means no tuning.
-        if settings.is_exact()? {
-            settings.tune = Some(settings.is_tuned()?);
+        let mut recipe = settings.settle()?;
+        let given = data;
+        let units = recipe.standardize.then(|| Standardization::of(given));
+        let data = units.as_ref().map_or_else(|| given.clone(), |units| units.apply(given));
+        let mut h = 1.0;
+        if let Solver::Exact { fixed, .. } | Solver::Adam { fixed, .. } = &mut recipe.solver
+            && recipe.kernel != KernelKind::ImqPlus
+        {
+            h = fixed.bandwidth.resolve(&data, recipe.seed)?;
+            fixed.bandwidth = Bandwidth::Value(h);
         }
-        if settings.kernel != KernelKind::ImqPlus {
-            settings.bandwidth = Bandwidth::Value(settings.bandwidth.resolve(&data, settings.seed)?);
-        }
-        let h = if let Bandwidth::Value(h) = settings.bandwidth { h } else { 1.0 };
-        let environments = match settings.envs_per_step {
-            EnvironmentsPerStep::All => data.environments(),
-            EnvironmentsPerStep::Some(count) if count <= data.environments() => count,
-            EnvironmentsPerStep::Some(count) => {
-                return Err(Error::invalid(format!(
-                    "environments per step is {count}, expected at most the data's {}",
-                    data.environments()
-                )));
+        let adam = match recipe.solver.adam() {
+            None => (Adam::default(), None),
+            Some(AdamRecipe { batch, envs_per_step, learning_rate, .. }) => {
+                let environments = match *envs_per_step {
+                    EnvironmentsPerStep::All => data.environments(),
+                    EnvironmentsPerStep::Some(count) if count <= data.environments() => count,
+                    EnvironmentsPerStep::Some(count) => {
+                        return Err(Error::invalid(format!(
+                            "environments per step is {count}, expected at most the data's {}",
+                            data.environments()
+                        )));
+                    }
+                };
+                bounds::check_training(&recipe, data.dim(), environments)?;
+                let adam = Adam { learning_rate: *learning_rate, ..Adam::default() };
+                (adam, Some(Batches { seed: recipe.seed, rows: *batch, environments }))
             }
         };
         let spec = TrainingSpec {
             loss: LossSpec {
-                objective: settings.objective,
-                kernel: settings.kernel.with_bandwidth(h)?,
-                estimator: settings.pairs()?,
+                objective: recipe.objective,
+                kernel: recipe.kernel.with_bandwidth(h)?,
+                estimator: recipe.solver.pairs(),
             },
-            penalty: settings.penalty.kind().map(|kind| Penalty { kind, lambda: settings.lambda }),
-            adam: Adam { learning_rate: settings.learning_rate, ..Adam::default() },
-            batches: Some(Batches { seed: settings.seed, rows: settings.batch, environments }),
+            penalty: recipe.solver.fixed().and_then(Fixed::penalty),
+            adam: adam.0,
+            batches: adam.1,
         };
-        let targets = start::targets(&data, &settings);
-        let design = match settings.model {
-            ModelKind::Basis => {
-                let basis = Basis::new(&settings.features, &settings.diffusion, &data)?;
-                Design::basis(Arc::new(basis), &data)?
+        let targets = start::targets(&data, recipe.targets);
+        let (design, basis) = match &recipe.form {
+            Form::Basis { features, diffusion } => {
+                let (own, fitted) = match &units {
+                    Some(units) => Basis::with_standard(features, diffusion, given, units)?,
+                    None => {
+                        let basis = Basis::new(features, diffusion, given)?;
+                        (basis.clone(), basis)
+                    }
+                };
+                (Design::basis(Arc::new(fitted), &data)?, Some(Arc::new(own)))
             }
-            ModelKind::Linear | ModelKind::Mlp => Design::Linear,
+            Form::Linear | Form::Mlp { .. } => (Design::Linear, None),
         };
-        Ok(Problem { settings, spec, data, standardization, targets, design })
+        let fingerprint = Fingerprint::of(given, &targets);
+        let constant = given.constant_variables().into_iter().map(|j| given.names()[j].clone()).collect();
+        Ok(Problem { recipe, spec, data, units, fingerprint, constant, targets, design, basis })
     }
 
     /// The data in the units of the fit.
@@ -172,11 +197,37 @@ impl Problem {
         &self.data
     }
 
-    /// What a checkpoint remembers of the data: enough to notice other data.
-    pub fn data_mark(&self) -> String {
-        let sum: f64 = self.data.samples().as_slice().iter().sum();
-        let (n, d, e) = (self.data.samples().rows(), self.data.dim(), self.data.environments());
-        format!("{n} rows, {d} variables, {e} environments, sum {sum:e}")
+    /// What identifies the data that the fit is to.
+    pub fn fingerprint(&self) -> &Fingerprint {
+        &self.fingerprint
+    }
+
+    /// The variables that are constant in the first environment.
+    pub fn constant(&self) -> &[String] {
+        &self.constant
+    }
+
+    /// A word on variables that are constant in the first environment, if there are any.
+    pub fn remark(&self) -> Option<String> {
+        const LISTED: usize = 10;
+        let (first, more) = self.constant.split_at(self.constant.len().min(LISTED));
+        let names = first.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
+        let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+        match self.constant.len() {
+            0 => None,
+            1 => Some(format!("{names} is constant in the first environment: its own noise there cannot be known")),
+            _ => Some(format!(
+                "{names}{more} are constant in the first environment: their own noises there cannot be known"
+            )),
+        }
+    }
+
+    /// Parameters of a fit in the data's units.
+    fn in_data_units(&self, parameters: &Parameters<f64>) -> Parameters<f64> {
+        match &self.units {
+            Some(units) => parameters.in_units_of(units, self.basis.as_ref()),
+            None => parameters.clone(),
+        }
     }
 
     /// Runs the fit, on `gpu` or else on the CPU, from `from` or else from the start.
@@ -189,7 +240,10 @@ impl Problem {
         rhythm: Rhythm,
         watcher: &mut dyn Watcher,
     ) -> Result<Outcome> {
-        let start = start::parameters(&self.data, &self.settings, &self.targets);
+        let Some(AdamRecipe { steps, .. }) = self.recipe.solver.adam() else {
+            return Err(Error::invalid("the solver is exact, expected adam to take steps with"));
+        };
+        let start = start::parameters(&self.data, &self.recipe, &self.targets);
         let free = start::free(&start, &self.targets);
         let mut training: Box<dyn Training> = match gpu {
             Some(engine) => Box::new(engine.train(&self.data, &self.spec, &start, &free)?),
@@ -201,10 +255,10 @@ impl Problem {
             training.restore(&from.state)?;
             (log, step) = (from.log.clone(), from.state.steps);
         }
-        while step < self.settings.steps && !watcher.stopped() {
+        while step < *steps && !watcher.stopped() {
             let taken = training.step();
             step += 1;
-            let last = step == self.settings.steps;
+            let last = step == *steps;
             let standing = match taken {
                 Ok(()) if step % rhythm.report_every == 0 || step % rhythm.keep_every == 0 || last => {
                     training.standing().map(Some)
@@ -232,31 +286,32 @@ impl Problem {
         }
         let state = training.state()?;
         watcher.keep(&state, &log)?;
-        let complete = state.steps == self.settings.steps;
+        let complete = state.steps == *steps;
         Ok(Outcome { state, log, complete })
     }
 
     /// The model that a state stands for, made stable if the settings ask for it; and what was found of it.
     pub fn model(&self, state: &State) -> Result<(Model, Stability)> {
-        self.finish(state.parameters.cast(), &self.settings, &self.spec.loss)
+        self.finish(state.parameters.cast(), self.recipe.to_settings(), &self.spec.loss)
     }
 
-    /// Parameters as a model with everything that belongs to it.
+    /// Parameters in the units of the fit as a model in the data's, with everything that belongs to it.
     fn finish(
         &self,
         parameters: Parameters<f64>,
-        settings: &Settings,
+        settings: Settings,
         loss: &LossSpec,
     ) -> Result<(Model, Stability)> {
         let settings = serde_json::to_value(settings).expect("settings serialise");
         let mut model = Model {
             names: self.data.names().to_vec(),
             targets: Some(self.targets.clone()),
-            standardization: self.standardization.clone(),
             settings: settings.as_object().expect("settings are an object").clone().into_iter().collect(),
             ..Model::new(parameters)
         };
-        let stability = stabilize::stabilize(&mut model, &self.data, loss, self.settings.stabilize)?;
+        let stability = stabilize::stabilize(&mut model, &self.data, loss, self.recipe.stabilize)?;
+        model.parameters = self.in_data_units(&model.parameters);
+        model.reference = self.units.clone();
         Ok((model, stability))
     }
 }

@@ -20,7 +20,7 @@ impl Problem {
         let points = |value: fn(&Record) -> f64| {
             outcome.log.iter().map(|record| (f64::from(record.step), value(record))).collect::<Vec<_>>()
         };
-        let name = self.settings.objective.name().to_uppercase();
+        let name = self.recipe.objective.name().to_uppercase();
         let panel = Panel::Lines {
             title: String::new(),
             x_label: "step".into(),

@@ -1,6 +1,6 @@
 //! What a fit starts from: parameters near zero, shifts near where the data says, and what stays fixed.
 
-use super::settings::{ModelKind, Settings, TargetChoice};
+use super::{Form, Recipe, TargetChoice};
 use crate::Matrix;
 use crate::data::Dataset;
 use crate::model::{Drift, Noise, Parameters, REFUSED};
@@ -14,31 +14,31 @@ const WEIGHT_SCALE: f64 = 1e-3;
 const LOG_NOISE: f64 = -2.0;
 
 /// Which variables each environment may intervene on.
-pub(super) fn targets(data: &Dataset, settings: &Settings) -> Matrix<bool> {
-    match settings.targets {
+pub(super) fn targets(data: &Dataset, choice: TargetChoice) -> Matrix<bool> {
+    match choice {
         TargetChoice::Known => data.targets().clone(),
         TargetChoice::Unknown => Matrix::from_fn(data.environments(), data.dim(), |e, _| e > 0),
     }
 }
 
 /// The parameters before the first step.
-pub(super) fn parameters(data: &Dataset, settings: &Settings, targets: &Matrix<bool>) -> Parameters<f32> {
+pub(super) fn parameters(data: &Dataset, recipe: &Recipe, targets: &Matrix<bool>) -> Parameters<f32> {
     let (d, e) = (data.dim(), data.environments());
-    let mut rng = ChaCha8Rng::seed_from_u64(settings.seed);
+    let mut rng = ChaCha8Rng::seed_from_u64(recipe.seed);
     let mut small = |rows: usize, cols: usize| {
         Matrix::from_fn(rows, cols, |_, _| {
             let value: f64 = StandardNormal.sample(&mut rng);
             WEIGHT_SCALE * value
         })
     };
-    let drift = match settings.model {
-        ModelKind::Basis => unreachable!("{REFUSED}"),
-        ModelKind::Linear => Drift::Linear { weights: small(d, d) },
-        ModelKind::Mlp => Drift::Mlp {
-            activation: settings.activation,
-            hidden_weights: small(d * settings.hidden, d),
-            hidden_biases: small(d, settings.hidden),
-            output_weights: small(d, settings.hidden),
+    let drift = match recipe.form {
+        Form::Basis { .. } => unreachable!("{REFUSED}"),
+        Form::Linear => Drift::Linear { weights: small(d, d) },
+        Form::Mlp { hidden, activation } => Drift::Mlp {
+            activation,
+            hidden_weights: small(d * hidden, d),
+            hidden_biases: small(d, hidden),
+            output_weights: small(d, hidden),
         },
     };
     let mut parameters = Parameters {
@@ -46,7 +46,7 @@ pub(super) fn parameters(data: &Dataset, settings: &Settings, targets: &Matrix<b
         biases: vec![0.0; d],
         noise: Noise::Diagonal { log_noise: vec![LOG_NOISE; d] },
         shift: Some(mean_differences(data, targets)),
-        log_scale: settings.learn_scale.then(|| Matrix::full(e, d, 0.0)),
+        log_scale: recipe.learn_scale.then(|| Matrix::full(e, d, 0.0)),
     };
     parameters.impose_fixed(targets);
     parameters.cast()

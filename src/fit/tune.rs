@@ -10,7 +10,7 @@
 //! the average of the fits with these weights, mixed with two settings that do well on most systems. On simulated systems
 //! this predicts unseen interventions better than any single choice by the same scores, and its worst cases are milder.
 
-use super::settings::by_name;
+use super::by_name;
 use super::stabilize::shrunk;
 use crate::data::Dataset;
 use crate::dense::symmetric_eigenvalues;

@@ -6,6 +6,7 @@ use crate::data::Standardization;
 use crate::{Error, Matrix, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -20,6 +21,8 @@ pub struct Model {
     pub targets: Option<Matrix<bool>>,
     /// The units that the parameters are in; none means the data's own.
     pub standardization: Option<Standardization>,
+    /// Means and deviations that the fit measured the data by. The parameters are in the data's units all the same.
+    pub reference: Option<Standardization>,
     /// The settings of the fit by name; empty for parameters that nobody fitted.
     pub settings: BTreeMap<String, serde_json::Value>,
     /// How sure the parameters are.
@@ -46,6 +49,7 @@ impl Model {
             names,
             targets: None,
             standardization: None,
+            reference: None,
             settings: BTreeMap::new(),
             intervals: None,
         }
@@ -54,6 +58,28 @@ impl Model {
     /// The number of variables.
     pub fn dim(&self) -> usize {
         self.parameters.dim()
+    }
+
+    /// What lengths are measured by: one number is as far in one variable as in another. None if nobody knows.
+    pub fn units(&self) -> Option<&Standardization> {
+        self.standardization.as_ref().or(self.reference.as_ref())
+    }
+
+    /// The same model with its parameters in standard units, where one is known by which to measure: what is computed there
+    /// is the same whatever the data's units. Functions of the data's units stay what they are.
+    pub fn in_standard_units(&self) -> Cow<'_, Model> {
+        match &self.reference {
+            Some(reference) if self.standardization.is_none() && !self.parameters.is_basis() => {
+                Cow::Owned(Model {
+                    parameters: self.parameters.in_units_of(&reference.inverse(), None),
+                    standardization: Some(reference.clone()),
+                    reference: None,
+                    intervals: None,
+                    ..self.clone()
+                })
+            }
+            _ => Cow::Borrowed(self),
+        }
     }
 
     /// The variable with this name, or an error that lists the known ones.
@@ -80,21 +106,15 @@ impl Model {
             }
             model.names = names;
         }
-        if let Some(units) =
-            parse::<Standardization>(&file, "standardization").map_err(|e| fail("standardization", e))?
-        {
-            let valid = units.mean.len() == d
-                && units.scale.len() == d
-                && units.mean.iter().all(|m| m.is_finite())
-                && units.scale.iter().all(|s| *s > 0.0 && s.is_finite());
-            if !valid {
-                return Err(fail(
-                    "standardization",
-                    format!("other numbers than expected: {d} means and {d} scales above 0"),
-                ));
-            }
-            model.standardization = Some(units);
-        }
+        let units = |key: &str| match parse::<Standardization>(&file, key).map_err(|e| fail(key, e))? {
+            Some(units) if !units.is_valid_for(d) => Err(fail(
+                key,
+                format!("other numbers than expected: {d} means and {d} scales above 0"),
+            )),
+            units => Ok(units),
+        };
+        model.standardization = units("standardization")?;
+        model.reference = units("reference")?;
         if let Some(rows) = parse::<Vec<Vec<usize>>>(&file, "targets").map_err(|e| fail("targets", e))? {
             if rows.iter().flatten().any(|j| *j >= d) {
                 return Err(fail("targets", format!("a variable out of range, expected numbers below {d}")));
@@ -120,6 +140,9 @@ impl Model {
         let mut metadata = BTreeMap::from([("names".to_owned(), json(&self.names))]);
         if let Some(units) = &self.standardization {
             metadata.insert("standardization".into(), json(units));
+        }
+        if let Some(units) = &self.reference {
+            metadata.insert("reference".into(), json(units));
         }
         if let Some(targets) = &self.targets {
             let rows: Vec<Vec<usize>> = (0..targets.rows())
@@ -169,6 +192,7 @@ mod tests {
             names: vec!["gene a".into(), "γ".into()],
             targets: Some(Matrix::from_fn(3, 2, |e, j| e > 0 && j == e - 1)),
             standardization: Some(Standardization { mean: vec![0.1, -7.0], scale: vec![1.0 / 3.0, 2.0] }),
+            reference: Some(Standardization { mean: vec![0.2, -8.0], scale: vec![2.0 / 3.0, 4.0] }),
             settings: BTreeMap::from([
                 ("steps".into(), 20_000.into()),
                 ("kernel".into(), "tilted-rbf".into()),
@@ -208,6 +232,7 @@ mod tests {
             ("names", "[\"a\"]", "1 names, expected 2"),
             ("names", "{", "no valid JSON"),
             ("standardization", "{\"mean\":[0,0],\"scale\":[1,0]}", "2 scales above 0"),
+            ("reference", "{\"mean\":[0],\"scale\":[1,1]}", "2 scales above 0"),
             ("targets", "[[2]]", "numbers below 2"),
         ] {
             let metadata = BTreeMap::from([(key.to_owned(), text.to_owned())]);

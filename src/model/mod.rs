@@ -17,6 +17,7 @@ mod fitted;
 mod penalty;
 #[cfg(test)]
 mod tests;
+mod units;
 
 pub use basis::Basis;
 pub(crate) use file::TensorFile;

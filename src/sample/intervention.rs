@@ -1,5 +1,6 @@
 //! What an intervention does to a diffusion.
 
+use crate::data::Standardization;
 use crate::model::{Drift, Model, Noise, Parameters};
 use crate::{Error, Matrix, Result};
 
@@ -34,6 +35,18 @@ impl Intervention {
             _ => vec![0.0; model.dim()],
         };
         Ok(Intervention { shift: row(shift), log_scale: row(log_scale) })
+    }
+
+    /// The same intervention on a model whose parameters are in the units of `units`, given one in the data's.
+    pub fn in_standard_units(&self, units: &Standardization) -> Self {
+        let shift = self.shift.iter().zip(&units.scale).map(|(shift, scale)| shift / scale).collect();
+        Intervention { shift, log_scale: self.log_scale.clone() }
+    }
+
+    /// The same intervention on a model in the data's units, given one in those of `units`.
+    pub fn in_data_units(&self, units: &Standardization) -> Self {
+        let shift = self.shift.iter().zip(&units.scale).map(|(shift, scale)| shift * scale).collect();
+        Intervention { shift, log_scale: self.log_scale.clone() }
     }
 
     /// Adds `by` to the drift of one variable, on top of what is there.

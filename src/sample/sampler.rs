@@ -10,6 +10,7 @@ use crate::{Error, Matrix, Progress, Result};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
+use std::borrow::Cow;
 
 /// What to draw.
 #[derive(Clone, Copy, Debug)]
@@ -71,14 +72,23 @@ impl Sampler {
         settings: &SampleSettings,
         progress: &Progress,
     ) -> Result<Vec<Result<Matrix<f64>>>> {
-        let parameters = &model.parameters;
-        parameters.check_shapes()?;
+        model.parameters.check_shapes()?;
         for draw in draws {
-            draw.intervention.check_fits(parameters)?;
+            draw.intervention.check_fits(&model.parameters)?;
             if draw.samples == 0 {
                 return Err(Error::invalid("found 0 samples to draw, expected at least 1"));
             }
         }
+        // Where chains start and what is too far away are told in deviations.
+        let standard = model.in_standard_units();
+        if let (Cow::Owned(standard), Some(units)) = (&standard, &model.reference) {
+            let inside: Vec<Intervention> =
+                draws.iter().map(|draw| draw.intervention.in_standard_units(units)).collect();
+            let draws: Vec<Draw<'_>> =
+                draws.iter().zip(&inside).map(|(draw, intervention)| Draw { intervention, ..*draw }).collect();
+            return self.draw(standard, &draws, settings, progress);
+        }
+        let parameters = &model.parameters;
         let exact = settings.method_for(model)? == Method::Exact;
         if !exact {
             settings.euler.check()?;

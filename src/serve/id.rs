@@ -2,7 +2,7 @@
 
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
+use sha2::Sha256;
 
 /// The SHA-256 of a file's content, in hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema)]
@@ -45,7 +45,7 @@ impl TryFrom<String> for JobId {
 impl ContentId {
     /// Of a finished hash.
     pub fn of(hash: Sha256) -> Self {
-        ContentId(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+        ContentId(crate::hash::hex(hash))
     }
 
     pub fn as_str(&self) -> &str {

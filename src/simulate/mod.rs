@@ -292,7 +292,7 @@ pub fn simulate(settings: &Settings, progress: &Progress) -> Result<Simulated> {
     };
     let train = dataset(train, 0)?;
     let test = dataset(samples.collect(), settings.train_envs + 1)?;
-    let units = Standardization::of(&train)?;
+    let units = Standardization::of(&train);
     let part =
         |first: usize, rows: usize| Matrix::from_fn(rows, settings.dim, |e, j| interventions[(first + e, j)]);
     Ok(Simulated {

@@ -3,9 +3,11 @@
 //! A variable is written by its name, or by its name in braces if that is no plain word: `{gene a}`. `^` binds tighter
 //! than a sign, as in print: −x^2 is −(x²).
 
+use crate::data::Standardization;
 use crate::engine::cpu::simd::dispatch;
 use crate::{Error, Result, Scalar};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// Brackets within brackets at most: what is read by recursion must end before the stack does.
 const DEEPEST: usize = 100;
@@ -24,8 +26,12 @@ pub(crate) struct Expression {
 enum Node {
     Number(f64),
     Variable(usize),
+    /// A variable of which the state has the standard units: scale · x_j + mean.
+    Restored { variable: usize, mean: f64, scale: f64 },
     /// The variable whose noise is spoken of.
     Own,
+    /// The same, of which the state has the standard units.
+    OwnRestored(Arc<Standardization>),
     Minus(Box<Node>),
     Call(Function, Box<Node>),
     Sum(Box<Node>, Box<Node>),
@@ -102,6 +108,11 @@ impl Expression {
         &self.variables
     }
 
+    /// The same function of a state in standard units: what it says is said of the data's own.
+    pub fn of_standard(&self, units: &Arc<Standardization>) -> Expression {
+        Expression { root: self.root.of_standard(units), ..self.clone() }
+    }
+
     /// Whether it is the number 1.
     pub fn is_one(&self) -> bool {
         self.root == Node::Number(1.0)
@@ -171,6 +182,14 @@ impl Node {
             Node::Number(value) => out.fill(*value),
             Node::Variable(j) => out.copy_from_slice(column(*j)),
             Node::Own => out.copy_from_slice(column(own)),
+            Node::Restored { variable, mean, scale } => {
+                let restored = column(*variable).iter().map(|z| scale * z + mean);
+                out.iter_mut().zip(restored).for_each(|(out, x)| *out = x);
+            }
+            Node::OwnRestored(units) => {
+                let restored = column(own).iter().map(|z| units.scale[own] * z + units.mean[own]);
+                out.iter_mut().zip(restored).for_each(|(out, x)| *out = x);
+            }
             Node::Minus(a) => each!(a, z => -z),
             Node::Call(Function::Exp, a) => each!(a, z => Scalar::exp(z)),
             Node::Call(function, a) => each!(a, z => function.of(z)),
@@ -185,10 +204,29 @@ impl Node {
         }
     }
 
+    fn of_standard(&self, units: &Arc<Standardization>) -> Node {
+        let of = |node: &Node| Box::new(node.of_standard(units));
+        match self {
+            Node::Number(_) | Node::Restored { .. } | Node::OwnRestored(_) => self.clone(),
+            Node::Variable(j) => {
+                Node::Restored { variable: *j, mean: units.mean[*j], scale: units.scale[*j] }
+            }
+            Node::Own => Node::OwnRestored(units.clone()),
+            Node::Minus(a) => Node::Minus(of(a)),
+            Node::Call(function, a) => Node::Call(*function, of(a)),
+            Node::Power(a, exponent) => Node::Power(of(a), *exponent),
+            Node::Sum(a, b) => Node::Sum(of(a), of(b)),
+            Node::Difference(a, b) => Node::Difference(of(a), of(b)),
+            Node::Product(a, b) => Node::Product(of(a), of(b)),
+            Node::Quotient(a, b) => Node::Quotient(of(a), of(b)),
+            Node::GeneralPower(a, b) => Node::GeneralPower(of(a), of(b)),
+        }
+    }
+
     fn collect(&self, all: &mut BTreeSet<usize>) {
         match self {
-            Node::Number(_) | Node::Own => {}
-            Node::Variable(j) => {
+            Node::Number(_) | Node::Own | Node::OwnRestored(_) => {}
+            Node::Variable(j) | Node::Restored { variable: j, .. } => {
                 all.insert(*j);
             }
             Node::Minus(a) | Node::Call(_, a) | Node::Power(a, _) => a.collect(all),

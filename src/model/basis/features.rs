@@ -50,14 +50,19 @@ impl std::str::FromStr for FeatureChoice {
 }
 
 impl FeatureChoice {
-    /// The functions themselves.
-    pub(super) fn expressions(&self, data: &Dataset) -> Result<Vec<Expression>> {
+    /// The functions themselves. Families are made of deviations from `centre`, if there is one: then they span the same
+    /// functions, equally well apart, wherever the data lies.
+    pub(super) fn expressions(&self, data: &Dataset, centre: Option<&[f64]>) -> Result<Vec<Expression>> {
         let names: Vec<String> = data.names().iter().map(|name| written(name)).collect();
+        let deviations: Vec<String> = match centre {
+            Some(centre) => names.iter().zip(centre).map(|(name, mean)| deviation(name, *mean)).collect(),
+            None => names.clone(),
+        };
         let texts: Vec<String> = match self {
-            FeatureChoice::Polynomial(degree) => monomials(&names, *degree)?,
+            FeatureChoice::Polynomial(degree) => monomials(&deviations, *degree)?,
             FeatureChoice::Rbf(count) => {
                 let bumps = names.iter().enumerate().flat_map(|(j, name)| bumps(data, j, name, *count));
-                names.iter().cloned().chain(bumps).collect()
+                deviations.into_iter().chain(bumps).collect()
             }
             FeatureChoice::File(path) => {
                 let text = input::text(path)?;
@@ -70,6 +75,15 @@ impl FeatureChoice {
             }
         };
         texts.iter().map(|text| Expression::parse(text, data.names(), false)).collect()
+    }
+}
+
+/// A variable less its mean.
+fn deviation(name: &str, mean: f64) -> String {
+    match mean {
+        0.0 => name.to_owned(),
+        mean if mean < 0.0 => format!("({name} + {:?})", -mean),
+        mean => format!("({name} - {mean:?})"),
     }
 }
 

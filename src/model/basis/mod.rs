@@ -14,11 +14,12 @@ mod features;
 pub(crate) use expression::Expression;
 pub use features::FeatureChoice;
 
-use crate::data::Dataset;
+use crate::data::{Dataset, Standardization};
 use crate::dense::moments;
 use crate::{Error, Matrix, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// Widening of the box at either side, in widths of the data's range.
 const MARGIN: f64 = 0.5;
@@ -59,8 +60,17 @@ impl Basis {
     /// The functions that `features` and `diffusion` (expressions with `self` for the variable itself, separated by
     /// commas) stand for on this data.
     pub fn new(features: &FeatureChoice, diffusion: &str, data: &Dataset) -> Result<Basis> {
-        let names = data.names();
-        let features = features.expressions(data)?;
+        Self::centred(features, diffusion, data, None)
+    }
+
+    /// The same with families of functions made of deviations from a centre.
+    fn centred(
+        features: &FeatureChoice,
+        diffusion: &str,
+        data: &Dataset,
+        centre: Option<&[f64]>,
+    ) -> Result<Basis> {
+        let features = features.expressions(data, centre)?;
         if features.len() > MOST {
             return Err(Error::invalid(format!(
                 "found {} features of {} variables, expected at most {MOST}",
@@ -70,8 +80,35 @@ impl Basis {
         }
         let diffusion = diffusion
             .split(',')
-            .map(|text| Expression::parse(text, names, true))
+            .map(|text| Expression::parse(text, data.names(), true))
             .collect::<Result<Vec<_>>>()?;
+        Basis::of_expressions(features, diffusion, data)
+    }
+
+    /// The functions of the data, and the same functions of the data in standard units, which is what a fit sees.
+    pub fn with_standard(
+        features: &FeatureChoice,
+        diffusion: &str,
+        data: &Dataset,
+        units: &Standardization,
+    ) -> Result<(Basis, Basis)> {
+        let basis = Basis::centred(features, diffusion, data, Some(&units.mean))?;
+        let shared = Arc::new(units.clone());
+        let of_standard = |all: &[Expression]| all.iter().map(|e| e.of_standard(&shared)).collect();
+        let standard = Basis::of_expressions(
+            of_standard(&basis.features),
+            of_standard(&basis.diffusion),
+            &units.apply(data),
+        )?;
+        Ok((basis, standard))
+    }
+
+    fn of_expressions(
+        features: Vec<Expression>,
+        diffusion: Vec<Expression>,
+        data: &Dataset,
+    ) -> Result<Basis> {
+        let names = data.names();
         let x = data.samples();
         let (centre, spread) = moments(x);
         let range = |j: usize| {

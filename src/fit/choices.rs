@@ -1,0 +1,177 @@
+//! The choices that a fit can be told by name.
+
+use crate::model::PenaltyKind;
+use crate::named::named;
+use crate::{Error, Result};
+
+/// The form of the drift.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ModelKind {
+    /// b(x) = W x + biases.
+    Linear,
+    /// One network of one hidden layer per variable.
+    Mlp,
+    /// Drift and noise made of given functions.
+    Basis,
+}
+
+named!(ModelKind, "model", { Linear => "linear", Mlp => "mlp", Basis => "basis" });
+
+/// What is penalised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PenaltyChoice {
+    /// Nothing.
+    None,
+    /// Single effects.
+    Ingoing,
+    /// All effects of a variable together.
+    Outgoing,
+    /// Both.
+    Both,
+}
+
+named!(PenaltyChoice, "penalty", { None => "none", Ingoing => "ingoing", Outgoing => "outgoing", Both => "both" });
+
+impl PenaltyChoice {
+    /// The groups, if there are any.
+    pub fn kind(self) -> Option<PenaltyKind> {
+        match self {
+            PenaltyChoice::None => None,
+            PenaltyChoice::Ingoing => Some(PenaltyKind::Ingoing),
+            PenaltyChoice::Outgoing => Some(PenaltyKind::Outgoing),
+            PenaltyChoice::Both => Some(PenaltyKind::Both),
+        }
+    }
+}
+
+/// How the loss is minimised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SolverChoice {
+    /// [`Exact`](SolverChoice::Exact) where it applies, unless an option of Adam is given.
+    Auto,
+    /// The convex minimum: SKDS, linear model, all pairs.
+    Exact,
+    /// Steps of Adam on batches.
+    Adam,
+}
+
+named!(SolverChoice, "solver", { Auto => "auto", Exact => "exact", Adam => "adam" });
+
+/// Which pairs count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EstimatorChoice {
+    /// `v` for the exact solver, `linear` for Adam.
+    Auto,
+    /// Neighbouring rows.
+    Linear,
+    /// All pairs of different rows.
+    U,
+    /// All pairs.
+    V,
+}
+
+named!(EstimatorChoice, "estimator", { Auto => "auto", Linear => "linear", U => "u", V => "v" });
+
+/// Which variables an environment may intervene on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TargetChoice {
+    /// Those that the data names.
+    Known,
+    /// Any, in every environment but the first.
+    Unknown,
+}
+
+named!(TargetChoice, "targets", { Known => "known", Unknown => "unknown" });
+
+/// How many environments a step sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EnvironmentsPerStep {
+    /// All of them.
+    All,
+    /// So many, drawn anew for every step.
+    Some(usize),
+}
+
+impl std::fmt::Display for EnvironmentsPerStep {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            EnvironmentsPerStep::All => f.write_str("all"),
+            EnvironmentsPerStep::Some(count) => count.fmt(f),
+        }
+    }
+}
+
+impl std::str::FromStr for EnvironmentsPerStep {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match (text, text.parse()) {
+            ("all", _) => Ok(EnvironmentsPerStep::All),
+            (_, Ok(count)) if count > 0 => Ok(EnvironmentsPerStep::Some(count)),
+            _ => Err(Error::invalid(format!(
+                "environments per step is '{text}', expected 'all' or a number above 0"
+            ))),
+        }
+    }
+}
+
+/// Serialises what has a name by it.
+pub(crate) mod by_name {
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    pub fn serialize<V: std::fmt::Display, S: Serializer>(
+        value: &V,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(value)
+    }
+
+    /// Numbers are taken too, as they stand in a file without quotes.
+    pub fn deserialize<'de, V: std::str::FromStr<Err = crate::Error>, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<V, D::Error> {
+        Given::deserialize(deserializer)?.parse()
+    }
+
+    /// A name, or a number that stands for one.
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Given {
+        Text(String),
+        Whole(i64),
+        Number(f64),
+    }
+
+    impl Given {
+        fn parse<V: std::str::FromStr<Err = crate::Error>, E: de::Error>(self) -> Result<V, E> {
+            let text = match self {
+                Given::Text(text) => text,
+                Given::Whole(number) => number.to_string(),
+                Given::Number(number) => number.to_string(),
+            };
+            text.parse().map_err(E::custom)
+        }
+    }
+
+    /// The same for what may be missing.
+    pub mod optional {
+        use super::Given;
+        use serde::{Deserialize, Deserializer, Serializer};
+
+        pub fn serialize<V: std::fmt::Display, S: Serializer>(
+            value: &Option<V>,
+            serializer: S,
+        ) -> Result<S::Ok, S::Error> {
+            match value {
+                Some(value) => serializer.collect_str(value),
+                None => serializer.serialize_none(),
+            }
+        }
+
+        pub fn deserialize<'de, V: std::str::FromStr<Err = crate::Error>, D: Deserializer<'de>>(
+            deserializer: D,
+        ) -> Result<Option<V>, D::Error> {
+            Option::<Given>::deserialize(deserializer)?.map(Given::parse).transpose()
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! What a fit does: [`Settings`] with everything decided.
+
+use super::{
+    EnvironmentsPerStep, EstimatorChoice, ModelKind, PenaltyChoice, Settings, SolverChoice, TargetChoice,
+};
+use crate::kernel::{Bandwidth, KernelKind};
+use crate::model::basis::FeatureChoice;
+use crate::model::{Activation, Penalty};
+use crate::objective::{Estimator, Objective};
+
+/// Everything that a fit depends on but the data. [`Settings::settle`] makes it.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Recipe {
+    /// The drift.
+    pub form: Form,
+    /// The loss.
+    pub objective: Objective,
+    /// The kernel.
+    pub kernel: KernelKind,
+    /// How the loss is minimised.
+    pub solver: Solver,
+    /// Whether interventions may change the noise of their targets too.
+    pub learn_scale: bool,
+    /// Whether the fit centres and scales by the first environment.
+    pub standardize: bool,
+    /// Which variables environments may intervene on.
+    pub targets: TargetChoice,
+    /// Whether an unstable model is replaced by a stable one.
+    pub stabilize: bool,
+    /// The seed of every random choice.
+    pub seed: u64,
+}
+
+/// The form of the drift.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Form {
+    /// b(x) = W x + biases.
+    Linear,
+    /// One network per variable.
+    Mlp {
+        /// Hidden units of each.
+        hidden: usize,
+        /// Their nonlinearity.
+        activation: Activation,
+    },
+    /// Made of given functions.
+    Basis {
+        /// Of the drift.
+        features: FeatureChoice,
+        /// Of the squared noise.
+        diffusion: String,
+    },
+}
+
+impl Form {
+    /// Its name.
+    pub fn kind(&self) -> ModelKind {
+        match self {
+            Form::Linear => ModelKind::Linear,
+            Form::Mlp { .. } => ModelKind::Mlp,
+            Form::Basis { .. } => ModelKind::Basis,
+        }
+    }
+}
+
+/// How the loss is minimised.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Solver {
+    /// The convex minimum over all pairs, at one bandwidth and penalty.
+    Exact {
+        /// Which pairs.
+        pairs: Estimator,
+        /// The bandwidth and the penalty.
+        fixed: Fixed,
+    },
+    /// Convex minima at many bandwidths and penalties, chosen by what they predict.
+    Tuned {
+        /// Which pairs.
+        pairs: Estimator,
+    },
+    /// Steps of Adam on batches.
+    Adam {
+        /// Which pairs of a batch.
+        pairs: Estimator,
+        /// The bandwidth and the penalty.
+        fixed: Fixed,
+        /// The steps.
+        adam: AdamRecipe,
+    },
+}
+
+/// A bandwidth and a penalty.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fixed {
+    /// Of the kernel.
+    pub bandwidth: Bandwidth,
+    /// What is penalised.
+    pub penalty: PenaltyChoice,
+    /// How strongly.
+    pub lambda: f64,
+}
+
+impl Fixed {
+    /// The penalty, if there is one.
+    pub fn penalty(&self) -> Option<Penalty> {
+        self.penalty.kind().map(|kind| Penalty { kind, lambda: self.lambda })
+    }
+}
+
+/// How Adam goes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AdamRecipe {
+    /// How many steps.
+    pub steps: u32,
+    /// Rows per environment and step.
+    pub batch: usize,
+    /// Environments per step.
+    pub envs_per_step: EnvironmentsPerStep,
+    /// The step size.
+    pub learning_rate: f64,
+}
+
+impl Solver {
+    /// Which pairs count.
+    pub fn pairs(&self) -> Estimator {
+        match self {
+            Solver::Exact { pairs, .. } | Solver::Tuned { pairs } | Solver::Adam { pairs, .. } => *pairs,
+        }
+    }
+
+    /// The bandwidth and the penalty, unless they are to be chosen.
+    pub fn fixed(&self) -> Option<&Fixed> {
+        match self {
+            Solver::Exact { fixed, .. } | Solver::Adam { fixed, .. } => Some(fixed),
+            Solver::Tuned { .. } => None,
+        }
+    }
+
+    /// How Adam goes, if it is Adam.
+    pub fn adam(&self) -> Option<&AdamRecipe> {
+        match self {
+            Solver::Adam { adam, .. } => Some(adam),
+            Solver::Exact { .. } | Solver::Tuned { .. } => None,
+        }
+    }
+}
+
+impl Recipe {
+    /// As settings that give everything, and settle to this recipe again.
+    pub fn to_settings(&self) -> Settings {
+        let (fixed, adam) = (self.solver.fixed(), self.solver.adam());
+        let (hidden, activation) = match self.form {
+            Form::Mlp { hidden, activation } => (Some(hidden), Some(activation)),
+            _ => (None, None),
+        };
+        let (features, diffusion) = match &self.form {
+            Form::Basis { features, diffusion } => (Some(features.clone()), Some(diffusion.clone())),
+            _ => (None, None),
+        };
+        Settings {
+            solver: Some(if adam.is_some() { SolverChoice::Adam } else { SolverChoice::Exact }),
+            tune: adam.is_none().then_some(fixed.is_none()),
+            model: Some(self.form.kind()),
+            hidden,
+            activation,
+            features,
+            diffusion,
+            objective: Some(self.objective),
+            kernel: Some(self.kernel),
+            bandwidth: fixed.map(|fixed| fixed.bandwidth),
+            estimator: Some(match self.solver.pairs() {
+                Estimator::Linear => EstimatorChoice::Linear,
+                Estimator::U => EstimatorChoice::U,
+                Estimator::V => EstimatorChoice::V,
+            }),
+            penalty: fixed.map(|fixed| fixed.penalty),
+            lambda: fixed.map(|fixed| fixed.lambda),
+            steps: adam.map(|adam| adam.steps),
+            batch: adam.map(|adam| adam.batch),
+            envs_per_step: adam.map(|adam| adam.envs_per_step),
+            learning_rate: adam.map(|adam| adam.learning_rate),
+            learn_scale: Some(self.learn_scale),
+            standardize: Some(self.standardize),
+            targets: Some(self.targets),
+            stabilize: Some(self.stabilize),
+            seed: Some(self.seed),
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Parameters in standard units become parameters in the data's.
+//!
+//! With x = m + s z, a diffusion `dz = b(z)dt + σ(z)dB` is `dx_j = s_j b_j(z)dt + s_j σ_j(z)dB`.
+
+use super::{Basis, Drift, Noise, Parameters};
+use crate::Matrix;
+use crate::data::Standardization;
+use std::sync::Arc;
+
+impl Parameters<f64> {
+    /// The same diffusion of x = m + s z, given that of z. `basis` has the functions of x that a drift of given functions
+    /// is made of ([`Basis::with_standard`]); other drifts need none.
+    pub fn in_units_of(&self, units: &Standardization, basis: Option<&Arc<Basis>>) -> Parameters<f64> {
+        let (d, Standardization { mean, scale }) = (self.dim(), units);
+        let times_scale =
+            |matrix: &Matrix<f64>| Matrix::from_fn(matrix.rows(), matrix.cols(), |i, k| scale[i] * matrix[(i, k)]);
+        let mut biases: Vec<f64> = self.biases.iter().zip(scale).map(|(bias, s)| s * bias).collect();
+        let drift = match &self.drift {
+            Drift::Linear { weights } => {
+                let weights = Matrix::from_fn(d, d, |j, i| match i == j {
+                    true => weights[(j, i)],
+                    false => scale[j] * weights[(j, i)] / scale[i],
+                });
+                for (j, bias) in biases.iter_mut().enumerate() {
+                    *bias -= weights.row(j).iter().zip(mean).map(|(weight, m)| weight * m).sum::<f64>();
+                }
+                Drift::Linear { weights }
+            }
+            Drift::Mlp { activation, hidden_weights, hidden_biases, output_weights } => {
+                let (units, h) = (hidden_weights.rows(), hidden_biases.cols());
+                let seen = Matrix::from_fn(units, d, |u, i| hidden_weights[(u, i)] / scale[i]);
+                let rest = |u: usize| seen.row(u).iter().zip(mean).map(|(weight, m)| weight * m).sum::<f64>();
+                let hidden_biases = Matrix::from_fn(d, h, |j, k| hidden_biases[(j, k)] - rest(j * h + k));
+                // −s z = −x + m.
+                biases.iter_mut().zip(mean).for_each(|(bias, m)| *bias += m);
+                Drift::Mlp {
+                    activation: *activation,
+                    hidden_weights: seen,
+                    hidden_biases,
+                    output_weights: times_scale(output_weights),
+                }
+            }
+            Drift::Basis { basis: standard, coefficients } => Drift::Basis {
+                basis: basis.unwrap_or(standard).clone(),
+                coefficients: times_scale(coefficients),
+            },
+        };
+        let noise = match &self.noise {
+            Noise::Diagonal { log_noise } => {
+                Noise::Diagonal { log_noise: log_noise.iter().zip(scale).map(|(log, s)| log + s.ln()).collect() }
+            }
+            Noise::Full { noise } => Noise::Full { noise: times_scale(noise) },
+            Noise::Basis { amounts } => Noise::Basis { amounts: times_scale(&times_scale(amounts)) },
+        };
+        let shift = self
+            .shift
+            .as_ref()
+            .map(|shift| Matrix::from_fn(shift.rows(), d, |e, j| scale[j] * shift[(e, j)]));
+        Parameters { drift, biases, noise, shift, log_scale: self.log_scale.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::Dataset;
+    use crate::model::{Activation, Model};
+    use crate::sample::{Intervention, Method, SampleSettings, stationary_samples};
+
+    fn units() -> Standardization {
+        Standardization { mean: vec![40.0, -0.3], scale: vec![5.0, 0.01] }
+    }
+
+    fn parameters(drift: Drift<f64>, noise: Noise<f64>) -> Parameters<f64> {
+        let shift = Some(Matrix::from_rows(2, 2, vec![0.0, 0.0, 0.7, 0.0]));
+        let log_scale = Some(Matrix::from_rows(2, 2, vec![0.0, 0.0, 0.2, 0.0]));
+        Parameters { drift, biases: vec![0.1, -0.2], noise, shift, log_scale }
+    }
+
+    /// The same chains walk in both units: the same random numbers, step by step.
+    fn same_walk(standard: &Parameters<f64>, data: &Parameters<f64>) {
+        let units = units();
+        let (z, x) = (Model::new(standard.clone()), Model::new(data.clone()));
+        let settings = SampleSettings { method: Method::Euler, ..SampleSettings::default() };
+        for e in 0..2 {
+            let draw = |model: &Model| {
+                let intervention = Intervention::of_environment(model, e).unwrap();
+                stationary_samples(model, &intervention, 64, &settings, 5).unwrap()
+            };
+            let (mut expected, found) = (draw(&z), draw(&x));
+            units.undo(&mut expected);
+            for i in 0..found.rows() {
+                for j in 0..2 {
+                    // The network's hidden layer is in f32.
+                    let difference = (found[(i, j)] - expected[(i, j)]) / units.scale[j];
+                    assert!(difference.abs() < 1e-4, "{e} {i} {j}: {difference}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn linear_and_neural_models_walk_the_same_way_in_both_units() {
+        let weights = Matrix::from_rows(2, 2, vec![-1.0, 0.4, 0.3, -1.0]);
+        let diagonal = || Noise::Diagonal { log_noise: vec![-0.5, 0.3] };
+        let full = Noise::Full { noise: Matrix::from_rows(2, 2, vec![0.5, 0.1, -0.2, 0.8]) };
+        let network = Drift::Mlp {
+            activation: Activation::Tanh,
+            hidden_weights: Matrix::from_rows(4, 2, vec![0.0, 0.5, 0.0, -0.4, 1.0, 0.0, 0.7, 0.0]),
+            hidden_biases: Matrix::from_rows(2, 2, vec![0.1, 0.2, -0.1, 0.0]),
+            output_weights: Matrix::from_rows(2, 2, vec![0.8, -0.5, 0.3, 0.6]),
+        };
+        for standard in [
+            parameters(Drift::Linear { weights: weights.clone() }, diagonal()),
+            parameters(Drift::Linear { weights }, full),
+            parameters(network, diagonal()),
+        ] {
+            same_walk(&standard, &standard.in_units_of(&units(), None));
+        }
+    }
+
+    #[test]
+    fn given_functions_say_the_same_in_both_units() {
+        let units = units();
+        let mut samples = Matrix::from_fn(60, 2, |i, j| (0.7 * i as f64 + 2.0 * j as f64).sin());
+        units.undo(&mut samples);
+        let data = Dataset::from_environments(vec![samples]).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("functions.txt");
+        std::fs::write(&file, "x0\ntanh(x0/40)*x1").unwrap();
+        for features in ["polynomial:3", "rbf:2", file.to_str().unwrap()] {
+            let (own, standard) =
+                Basis::with_standard(&features.parse().unwrap(), "1, self^2", &data, &units).unwrap();
+            for z in [[0.3, -0.8], [-1.2, 0.1]] {
+                let x = [units.mean[0] + units.scale[0] * z[0], units.mean[1] + units.scale[1] * z[1]];
+                for p in 0..own.features() {
+                    let (found, expected) = (own.feature_at(p, &x), standard.feature_at(p, &z));
+                    assert!((found - expected).abs() <= 1e-9 * expected.abs().max(own.scales[p]), "{features} {p}");
+                    assert!((own.scales[p] / standard.scales[p] - 1.0).abs() < 1e-9);
+                }
+                for j in 0..2 {
+                    assert!((own.diffusion_at(1, j, &x) / standard.diffusion_at(1, j, &z) - 1.0).abs() < 1e-12);
+                }
+            }
+        }
+        let (own, _) = Basis::with_standard(&"polynomial:2".parse().unwrap(), "1", &data, &units).unwrap();
+        assert_eq!(own.feature(0), "(x0 - 40.0)");
+        assert_eq!(own.feature(4), "(x1 + 0.3)^2");
+    }
+}
