@@ -59,8 +59,11 @@ fn run(picture: &Path) -> Result<()> {
     let data = Dataset::from_environments(samples)?
         .with_targets(Matrix::from_fn(pushes.len(), 2, |e, j| pushes[e][j] != 0.0))?
         .with_names(vec!["x".into(), "y".into()])?;
-    let cubic =
-        Settings { model: ModelKind::Basis, features: "polynomial:3".parse()?, ..Settings::default() };
+    let cubic = Settings {
+        model: Some(ModelKind::Basis),
+        features: Some("polynomial:3".parse()?),
+        ..Settings::default()
+    };
     let (model, _) = fit(&data, &cubic)?;
     let (linear, _) = fit(&data, &Settings::default())?;
     println!("drift, at the speed of the truth, where a dot is an effect of exactly 0:\n");

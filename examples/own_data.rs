@@ -50,7 +50,7 @@ fn run() -> Result<()> {
 
     // Standardising by environment 0 makes bandwidth and penalty mean the same for all data; the model remembers the
     // units, and samples come out in those of the file.
-    let settings = Settings { standardize: true, lambda: 0.01, ..Settings::default() };
+    let settings = Settings { lambda: Some(0.01), ..Settings::default() };
     let (model, stability) = fit(&data, &settings)?;
     println!("stable: {}\n", stability.stable);
 

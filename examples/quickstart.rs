@@ -98,8 +98,7 @@ fn run(picture: &Path) -> Result<()> {
     );
 
     let start = Instant::now();
-    let (model, stability) =
-        fit(&data, &Settings { standardize: true, lambda: 0.001, ..Settings::default() })?;
+    let (model, stability) = fit(&data, &Settings { lambda: Some(0.001), ..Settings::default() })?;
     let abscissa = stability.spectral_abscissa.unwrap_or(f64::NAN);
     println!(
         "fitted by SKDS in {:.0} ms; stable, spectral abscissa {abscissa:.2}\n",

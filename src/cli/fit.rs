@@ -193,11 +193,15 @@ pub(super) fn run(args: &Args) -> Result<()> {
     check_output(&args.output)?;
     match (recipe.solver.adam(), args.bootstrap) {
         (Some(_), Some(_)) => {
-            return Err(Error::invalid("--bootstrap is given with the solver adam, expected the exact solver"));
+            return Err(Error::invalid(
+                "--bootstrap is given with the solver adam, expected the exact solver",
+            ));
         }
         (None, Some(count)) => check_resamples(count, 1.0)?,
         (None, None) if args.resume => {
-            return Err(Error::invalid("--resume is given with the exact solver, which keeps no checkpoints"));
+            return Err(Error::invalid(
+                "--resume is given with the exact solver, which keeps no checkpoints",
+            ));
         }
         (_, None) => {}
     }
@@ -341,7 +345,10 @@ fn check_no_checkpoint(path: &Path) -> Result<()> {
         Ok(checkpoint) => format!("holds a fit that stopped at step {}", checkpoint.state.steps),
         Err(_) => "is there already".into(),
     };
-    Err(Error::file(path, format!("{found}, expected no checkpoint: give --resume to go on from it or --restart to replace it")))
+    Err(Error::file(
+        path,
+        format!("{found}, expected no checkpoint: give --resume to go on from it or --restart to replace it"),
+    ))
 }
 
 /// A wrong place to write to is better known before the work than after it.

@@ -20,8 +20,9 @@ The strength of the effect of i on j is the weight w_ji of a linear model. For a
 of the weights with which network j sees variable i (what the penalty penalises), and its sign that of the \
 average slope, the sum over hidden units of output weight times input weight. For a model of given \
 functions it is the norm of the coefficients of those that depend on i, in standard deviations of function \
-and target, with the sign of the difference that i makes around its mean. Strengths are in the model's \
-units: standard ones if it was fitted to standardised data. Effects of exactly 0 are none.",
+and target, with the sign of the difference that i makes around its mean. Strengths are in the data's \
+units. Beside them stand those in standard units, by which effects are ordered and selected, if the model knows the data's \
+deviations, as fitted ones do. Effects of exactly 0 are none.",
     after_help = "Examples:
   # The 20 strongest effects
   skds graph model.safetensors
@@ -39,7 +40,7 @@ units: standard ones if it was fitted to standardised data. Effects of exactly 0
 pub(super) struct Args {
     /// The model: a safetensors file
     model: PathBuf,
-    /// Only effects of at least T in absolute strength
+    /// Only effects of at least T in absolute strength, in standard units if the model knows them
     #[arg(long, value_name = "T", value_parser = threshold, allow_hyphen_values = true)]
     threshold: Option<f64>,
     /// Only the K strongest effects. Without it the table has at most 20 lines, and files have everything
@@ -89,6 +90,8 @@ struct Named<'a> {
     target: &'a str,
     strength: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
+    standard: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     interval: Option<(f64, f64)>,
 }
 
@@ -108,7 +111,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         write_picture(
             path,
             "Effects",
-            &[selected.heatmap(format!("{} model, {} units", report.model, report.units()))],
+            &[selected.heatmap(format!("{} model, {} units", report.model, units_drawn(&model)))],
         )?;
     }
     print_report(args.json, &report, || report.to_text(args, strong.effects().len()))
@@ -120,6 +123,7 @@ impl<'a> Report<'a> {
             source: &model.names[e.source],
             target: &model.names[e.target],
             strength: e.strength,
+            standard: e.standard,
             interval: e.interval,
         };
         Report {
@@ -168,21 +172,37 @@ impl<'a> Report<'a> {
     }
 }
 
+/// Where standard units are known, pictures are in them.
+fn units_drawn(model: &Model) -> &'static str {
+    if model.units().is_some() { "standard" } else { "original" }
+}
+
 fn table(effects: &[Named<'_>]) -> Vec<String> {
     // A name with a line break in it must not break the table.
     let plain = |name: &str| name.replace(char::is_control, " ");
     let intervals = effects.iter().any(|e| e.interval.is_some());
-    let header = ["source", "target", "strength", if intervals { "interval" } else { "" }];
+    let standard = effects.iter().any(|e| e.standard.is_some());
+    let header = [
+        "source",
+        "target",
+        "strength",
+        if standard { "standard" } else { "" },
+        if intervals { "interval" } else { "" },
+    ];
     let mut rows = vec![header.map(String::from)];
     rows.extend(effects.iter().map(|e| {
         let interval =
             e.interval.map_or(String::new(), |(low, high)| format!("{} … {}", number(low), number(high)));
-        [plain(e.source), plain(e.target), number(e.strength), interval]
+        let standard = e.standard.map_or(String::new(), number);
+        [plain(e.source), plain(e.target), number(e.strength), standard, interval]
     }));
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let (first, second, third) = (width(0), width(1), width(2));
-    let line = |[source, target, strength, interval]: &[String; 4]| {
-        let line = format!("{source:<first$}  {target:<second$}  {strength:>third$}  {interval}");
+    let (first, second, third, fourth) = (width(0), width(1), width(2), width(3));
+    let gap = if standard { "  " } else { "" };
+    let line = |[source, target, strength, standard, interval]: &[String; 5]| {
+        let line = format!(
+            "{source:<first$}  {target:<second$}  {strength:>third$}{gap}{standard:>fourth$}  {interval}"
+        );
         line.trim_end().to_owned()
     };
     rows.iter().map(line).collect()

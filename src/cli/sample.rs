@@ -46,8 +46,7 @@ pub(super) struct Args {
     /// Under the fitted intervention of this training environment, counted from 0
     #[arg(long, value_name = "K")]
     env: Option<usize>,
-    /// Add V to the drift of variable NAME, on top of --env. In the model's units: a model of standardized data
-    /// measures the variable in its standard deviations, and every drift is per unit of time. Repeatable
+    /// Add V to the drift of variable NAME, on top of --env: in the data's units per unit of time. Repeatable
     #[arg(long, value_name = "NAME=V")]
     shift: Vec<String>,
     /// Multiply the noise of variable NAME by V, on top of --env. Repeatable

@@ -96,7 +96,13 @@ fn of_variable(data: &Dataset, j: usize) -> (f64, f64) {
         }
     }
     let all = moments_of(data, j, 0..data.environments());
-    let scale = if largest > 0.0 { largest } else if varies(all) { all.1 } else { 1.0 };
+    let scale = if largest > 0.0 {
+        largest
+    } else if varies(all) {
+        all.1
+    } else {
+        1.0
+    };
     (mean, scale)
 }
 
@@ -105,7 +111,8 @@ fn of_variable(data: &Dataset, j: usize) -> (f64, f64) {
 fn moments_of(data: &Dataset, j: usize, environments: impl IntoIterator<Item = usize> + Clone) -> (f64, f64) {
     let rows = || environments.clone().into_iter().flat_map(|e| data.rows(e));
     let column = || rows().map(|i| data.samples()[(i, j)]);
-    let (n, largest) = column().fold((0.0, 0.0), |(n, largest): (f64, f64), v| (n + 1.0, largest.max(v.abs())));
+    let (n, largest) =
+        column().fold((0.0, 0.0), |(n, largest): (f64, f64), v| (n + 1.0, largest.max(v.abs())));
     if largest == 0.0 {
         return (0.0, 0.0);
     }

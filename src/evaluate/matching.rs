@@ -49,7 +49,12 @@ pub fn match_means(
         return Ok(found.into_iter().map(in_data_units).collect());
     }
     let goal = |wanted: &Wanted| -> Vec<f64> {
-        wanted.targets.iter().zip(&wanted.means).map(|(&j, mean)| in_model_units(model, j, *mean)).collect()
+        wanted
+            .targets
+            .iter()
+            .zip(&wanted.means)
+            .map(|(&j, mean)| in_standard_units(model, j, *mean))
+            .collect()
     };
     if let Drift::Linear { weights } = &model.parameters.drift
         && settings.method_for(model)? == Method::Exact
@@ -59,7 +64,7 @@ pub fn match_means(
         return Ok(wanted.iter().map(|w| closed_form(weights, biases, &w.targets, &goal(w))).collect());
     }
     let mut searches: Vec<Search> =
-        wanted.iter().map(|wanted| Search::new(model.dim(), &wanted.targets, goal(wanted))).collect();
+        wanted.iter().map(|wanted| Search::new(model, &wanted.targets, goal(wanted))).collect();
     loop {
         let active: Vec<usize> = (0..searches.len()).filter(|&k| searches[k].is_active()).collect();
         let share = searches.iter().map(Search::progress).sum::<f64>() / searches.len() as f64;
@@ -84,9 +89,17 @@ pub fn match_means(
     }
 }
 
-/// A value of variable `j` in the units of the model.
-fn in_model_units(model: &Model, j: usize, value: f64) -> f64 {
-    model.standardization.as_ref().map_or(value, |units| units.standard(j, value))
+/// A value of variable `j` in standard units where they are known.
+fn in_standard_units(model: &Model, j: usize, value: f64) -> f64 {
+    model.units().map_or(value, |units| units.standard(j, value))
+}
+
+/// What a shift of 1 in standard units is in the model's.
+fn unit_of_shift(model: &Model, j: usize) -> f64 {
+    match (&model.standardization, &model.reference) {
+        (None, Some(reference)) => reference.scale[j],
+        _ => 1.0,
+    }
 }
 
 /// The mean is −W⁻¹ (b + shift): linear in the shifts, so one small system for all targets. All in the model's units.
@@ -118,6 +131,8 @@ pub(crate) fn closed_form(
 
 /// Brackets each target's shift in turn; several targets are gone through a few times.
 struct Search {
+    /// What a shift of 1 in standard units is in the model's, by variable.
+    units: Vec<f64>,
     targets: Vec<usize>,
     goal: Vec<f64>,
     /// Which target, over all sweeps.
@@ -130,9 +145,10 @@ struct Search {
 }
 
 impl Search {
-    fn new(d: usize, targets: &[usize], goal: Vec<f64>) -> Self {
-        let outcome = Ok(Intervention::none(d));
-        Search { targets: targets.to_vec(), goal, turn: 0, root: Root::new(0.0), tries: 0, outcome }
+    fn new(model: &Model, targets: &[usize], goal: Vec<f64>) -> Self {
+        let outcome = Ok(Intervention::none(model.dim()));
+        let units = (0..model.dim()).map(|j| unit_of_shift(model, j)).collect();
+        Search { units, targets: targets.to_vec(), goal, turn: 0, root: Root::new(0.0), tries: 0, outcome }
     }
 
     fn turns(&self) -> usize {
@@ -152,6 +168,10 @@ impl Search {
             / self.turns() as f64
     }
 
+    fn unit(&self) -> f64 {
+        self.units[self.target()]
+    }
+
     fn target(&self) -> usize {
         self.targets[self.turn % self.targets.len()]
     }
@@ -159,7 +179,8 @@ impl Search {
     /// What to simulate next.
     fn tried(&self) -> Intervention {
         let mut tried = self.outcome.as_ref().expect("only active searches are asked").clone();
-        tried.shift[self.target()] = self.root.next().expect("a settled root ends its turn");
+        let shift = self.root.next().expect("a settled root ends its turn");
+        tried.shift[self.target()] = shift * self.unit();
         tried
     }
 
@@ -169,7 +190,7 @@ impl Search {
         match samples {
             Ok(samples) => {
                 let n = samples.rows() as f64;
-                let values = || (0..samples.rows()).map(|i| in_model_units(model, j, samples[(i, j)]));
+                let values = || (0..samples.rows()).map(|i| in_standard_units(model, j, samples[(i, j)]));
                 let mean = values().sum::<f64>() / n;
                 let deviation = (values().map(|x| (x - mean) * (x - mean)).sum::<f64>() / n).sqrt();
                 let goal = self.goal[self.turn % self.targets.len()];
@@ -185,11 +206,12 @@ impl Search {
         }
         if self.root.next().is_none() {
             let intervention = self.outcome.as_mut().expect("only active searches are told");
-            intervention.shift[j] = self.root.found();
+            intervention.shift[j] = self.root.found() * self.units[j];
             (self.turn, self.tries) = (self.turn + 1, 0);
             if self.turn < self.turns() {
                 let j = self.target();
                 let start = self.outcome.as_ref().map_or(0.0, |intervention| intervention.shift[j]);
+                let start = start / self.units[j];
                 self.root = Root::new(start);
             }
         }

@@ -70,6 +70,18 @@ impl MethodSettings {
         }
     }
 
+    /// The same with everything said: what a method is, whatever its plan leaves to defaults.
+    pub(super) fn settled(&self) -> MethodSettings {
+        match self {
+            MethodSettings::Fit { settings } => MethodSettings::Fit {
+                settings: settings
+                    .settle()
+                    .map_or_else(|_| settings.clone(), |recipe| Box::new(recipe.to_settings())),
+            },
+            other => other.clone(),
+        }
+    }
+
     /// The method itself, under a name.
     pub fn method(&self, name: &str) -> Box<dyn Method> {
         let name = name.to_owned();

@@ -149,7 +149,7 @@ impl Runner<'_> {
     }
 
     fn made_of(&self, place: DatasetPlace, plan: &MethodPlan) -> String {
-        let settings = (&self.plan.systems[place.system].settings, &plan.settings);
+        let settings = (&self.plan.systems[place.system].settings, plan.settings.settled());
         serde_json::to_string(&settings).expect("settings serialise")
     }
 

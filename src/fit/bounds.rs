@@ -74,7 +74,9 @@ pub(super) fn check_training(recipe: &Recipe, dim: usize, environments: usize) -
 
 fn within(name: &str, value: usize, least: usize, most: usize) -> Result<()> {
     match value {
-        value if value < least => Err(Error::invalid(format!("{name} is {value}, expected at least {least}"))),
+        value if value < least => {
+            Err(Error::invalid(format!("{name} is {value}, expected at least {least}")))
+        }
         value if value > most => Err(Error::invalid(format!("{name} is {value}, expected at most {most}"))),
         _ => Ok(()),
     }

@@ -63,7 +63,9 @@ impl Problem {
         match &self.recipe.solver {
             Solver::Tuned { .. } => self.solve_tuned(gpu, progress),
             Solver::Exact { .. } => self.solve_once(gpu, progress),
-            Solver::Adam { .. } => Err(Error::invalid("the solver is adam, expected the exact one to solve with")),
+            Solver::Adam { .. } => {
+                Err(Error::invalid("the solver is adam, expected the exact one to solve with"))
+            }
         }
     }
 

@@ -215,7 +215,9 @@ impl Problem {
         let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
         match self.constant.len() {
             0 => None,
-            1 => Some(format!("{names} is constant in the first environment: its own noise there cannot be known")),
+            1 => Some(format!(
+                "{names} is constant in the first environment: its own noise there cannot be known"
+            )),
             _ => Some(format!(
                 "{names}{more} are constant in the first environment: their own noises there cannot be known"
             )),

@@ -116,15 +116,19 @@ impl Settings {
 
     fn form(&self) -> Result<Form> {
         let kind = self.model.unwrap_or(ModelKind::Linear);
-        let only_for = |wanted: ModelKind, given: &[(&str, bool)]| {
-            match given.iter().find(|(_, is_given)| *is_given && kind != wanted) {
-                None => Ok(()),
-                Some((name, _)) => {
-                    Err(Error::invalid(format!("{name} is given with the model {kind}, expected the model {wanted}")))
-                }
-            }
+        let only_for = |wanted: ModelKind, given: &[(&str, bool)]| match given
+            .iter()
+            .find(|(_, is_given)| *is_given && kind != wanted)
+        {
+            None => Ok(()),
+            Some((name, _)) => Err(Error::invalid(format!(
+                "{name} is given with the model {kind}, expected the model {wanted}"
+            ))),
         };
-        only_for(ModelKind::Mlp, &[("hidden", self.hidden.is_some()), ("activation", self.activation.is_some())])?;
+        only_for(
+            ModelKind::Mlp,
+            &[("hidden", self.hidden.is_some()), ("activation", self.activation.is_some())],
+        )?;
         only_for(
             ModelKind::Basis,
             &[("features", self.features.is_some()), ("diffusion", self.diffusion.is_some())],
@@ -266,9 +270,15 @@ mod tests {
         for text in ["lambda = 0.1", "bandwidth = \"auto\"", "penalty = \"both\"", "tune = false"] {
             assert!(matches!(settled(text).solver, Solver::Exact { .. }), "{text}");
         }
-        let of_adam =
-            ["steps = 20000", "batch = 512", "envs_per_step = 1", "learning_rate = 0.001", "solver = \"adam\""];
-        for text in of_adam.into_iter().chain(["estimator = \"linear\"", "model = \"mlp\"", "objective = \"kds\""])
+        let of_adam = [
+            "steps = 20000",
+            "batch = 512",
+            "envs_per_step = 1",
+            "learning_rate = 0.001",
+            "solver = \"adam\"",
+        ];
+        for text in
+            of_adam.into_iter().chain(["estimator = \"linear\"", "model = \"mlp\"", "objective = \"kds\""])
         {
             assert!(matches!(settled(text).solver, Solver::Adam { .. }), "{text}");
         }
@@ -318,7 +328,10 @@ mod tests {
             ("lambda = -1.0", "lambda is -1"),
             ("learning_rate = nan", "the learning rate is NaN"),
             ("solver = \"exact\"\nsteps = 20000", "steps is given with the exact solver"),
-            ("solver = \"exact\"\nestimator = \"linear\"", "the estimator linear is given with the exact solver"),
+            (
+                "solver = \"exact\"\nestimator = \"linear\"",
+                "the estimator linear is given with the exact solver",
+            ),
             ("solver = \"exact\"\nmodel = \"mlp\"", "expected skds with the model linear or basis"),
             ("tune = true\nlambda = 0.1", "lambda is given together with tune"),
             ("tune = true\nsolver = \"adam\"", "tune is given with the solver adam"),

@@ -12,8 +12,17 @@ pub struct Effect {
     pub target: usize,
     /// How strongly and in which direction, in the model's units; see [`Graph`].
     pub strength: f64,
+    /// The same in standard units, if the model knows the data's deviations: comparable from effect to effect.
+    pub standard: Option<f64>,
     /// The interval of a linear model's effect, if the fit found one.
     pub interval: Option<(f64, f64)>,
+}
+
+impl Effect {
+    /// What effects are compared by: the strength in standard units if it is known, else in the model's.
+    pub fn size(&self) -> f64 {
+        self.standard.unwrap_or(self.strength).abs()
+    }
 }
 
 /// Variables and the effects between different ones, strongest first.
@@ -28,7 +37,8 @@ pub struct Effect {
 ///   the standard deviations over the data: what a change of these functions by one deviation does, in deviations of j.
 ///   The sign is that of the difference that i makes between one deviation above its mean and one below.
 ///
-/// Units are those of the model: standard ones if it has a standardization. A strength of 0 is no effect.
+/// Units are those of the model: the data's, as fits write them. What is strongest, what reaches a threshold and what is drawn
+/// is told in standard units where the model knows them, and so does not depend on the data's. A strength of 0 is no effect.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Graph {
     names: Vec<String>,
@@ -36,7 +46,7 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// All effects of a model that are not 0, by falling |strength|, then by the names of source and target.
+    /// All effects of a model that are not 0, by falling [size](Effect::size), then by the names of source and target.
     pub fn of(model: &Model) -> Result<Graph> {
         model.parameters.check_shapes()?;
         let (d, names) = (model.dim(), &model.names);
@@ -58,20 +68,20 @@ impl Graph {
                 }
                 if strength != 0.0 {
                     let interval = interval(model, source, target);
-                    effects.push(Effect { source, target, strength, interval });
+                    let standard = standard(model, source, target, strength);
+                    effects.push(Effect { source, target, strength, standard, interval });
                 }
             }
         }
         let key = |e: &Effect| (&names[e.source], &names[e.target]);
-        effects
-            .sort_by(|a, b| b.strength.abs().total_cmp(&a.strength.abs()).then_with(|| key(a).cmp(&key(b))));
+        effects.sort_by(|a, b| b.size().total_cmp(&a.size()).then_with(|| key(a).cmp(&key(b))));
         Ok(Graph { names: names.clone(), effects })
     }
 
-    /// The same variables with only the effects of at least `threshold` in |strength|, and of these the `top`
+    /// The same variables with only the effects of at least `threshold` in [size](Effect::size), and of these the `top`
     /// strongest; none means no limit.
     pub fn select(&self, threshold: Option<f64>, top: Option<usize>) -> Graph {
-        let strong = |e: &&Effect| threshold.is_none_or(|least| e.strength.abs() >= least);
+        let strong = |e: &&Effect| threshold.is_none_or(|least| e.size() >= least);
         let kept = self.effects.iter().filter(strong).take(top.unwrap_or(usize::MAX));
         Graph { names: self.names.clone(), effects: kept.copied().collect() }
     }
@@ -108,13 +118,32 @@ impl Graph {
 
     /// d × d: row j, column i holds the strength of the effect of i on j, and 0 where there is none.
     pub fn matrix(&self) -> Matrix<f64> {
+        self.matrix_of(|effect| effect.strength)
+    }
+
+    /// The same in standard units where they are known.
+    pub fn standard_matrix(&self) -> Matrix<f64> {
+        self.matrix_of(|effect| effect.standard.unwrap_or(effect.strength))
+    }
+
+    fn matrix_of(&self, entry: fn(&Effect) -> f64) -> Matrix<f64> {
         let d = self.names.len();
         let mut matrix = Matrix::full(d, d, 0.0);
         for effect in &self.effects {
-            matrix[(effect.target, effect.source)] = effect.strength;
+            matrix[(effect.target, effect.source)] = entry(effect);
         }
         matrix
     }
+}
+
+/// A strength in standard units: the parameters of a model in standard units would give it.
+fn standard(model: &Model, source: usize, target: usize, strength: f64) -> Option<f64> {
+    let scale = &model.reference.as_ref()?.scale;
+    Some(match &model.parameters.drift {
+        Drift::Linear { .. } => strength * scale[source] / scale[target],
+        Drift::Mlp { .. } => strength * scale[source],
+        Drift::Basis { .. } => strength,
+    })
 }
 
 /// Norms of an MLP's weights have none: an interval of single weights says nothing of them.

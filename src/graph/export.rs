@@ -1,6 +1,6 @@
 //! A graph as files that other programs read.
 
-use super::Graph;
+use super::{Effect, Graph};
 use crate::named::named;
 use crate::plot::Panel;
 use crate::{Error, Matrix, Result, output};
@@ -14,7 +14,7 @@ use std::path::Path;
 /// carry the names: a variable without effects is still there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Columns source, target, strength; and low, high where there are intervals.
+    /// Columns source, target, strength; standard where standard units are known, low and high where there are intervals.
     Csv,
     /// For Cytoscape, Gephi, yEd, igraph, networkx …: node attribute `name`, edge attribute `strength`.
     GraphMl,
@@ -51,7 +51,7 @@ impl Graph {
 
     /// The matrix of effects as a picture: row j, column i is the effect of i on j.
     pub fn heatmap(&self, title: String) -> Panel {
-        let matrix = self.matrix();
+        let matrix = self.standard_matrix();
         // A variable's effect on itself is none of these: no value, not 0.
         let entry = |i, j| if i == j { f64::NAN } else { matrix[(i, j)] };
         Panel::Heatmap {
@@ -67,7 +67,11 @@ impl Graph {
     fn write_csv(&self, writer: &mut dyn Write) -> io::Result<()> {
         let mut writer = csv::Writer::from_writer(writer);
         let intervals = self.effects().iter().any(|effect| effect.interval.is_some());
+        let standard = self.effects().iter().any(|effect| effect.standard.is_some());
         let mut header = vec!["source", "target", "strength"];
+        if standard {
+            header.push("standard");
+        }
         if intervals {
             header.extend(["low", "high"]);
         }
@@ -75,6 +79,7 @@ impl Graph {
         for effect in self.effects() {
             let (source, target) = (&self.names()[effect.source], &self.names()[effect.target]);
             let mut record = vec![source.clone(), target.clone(), number(effect.strength)];
+            record.extend(effect.standard.map(number));
             if let Some((low, high)) = effect.interval {
                 record.extend([number(low), number(high)]);
             }
@@ -130,11 +135,11 @@ impl Graph {
         for (index, name) in self.names().iter().enumerate() {
             line(&mut text, format_args!("  n{index} [label=\"{}\"];", dot_label(name)));
         }
-        let strongest = self.effects().first().map_or(1.0, |e| e.strength.abs());
+        let strongest = self.effects().first().map_or(1.0, Effect::size);
         for effect in self.effects() {
             let (source, target, strength) = (effect.source, effect.target, number(effect.strength));
             // From hairlines that can just be seen to the strongest arrow.
-            let width = 0.3 + 3.7 * effect.strength.abs() / strongest;
+            let width = 0.3 + 3.7 * effect.size() / strongest;
             let colour = if effect.strength > 0.0 { "#b2182b" } else { "#2166ac" };
             // An effect whose sign is not sure is dashed.
             let style = match effect.interval {

@@ -1,9 +1,10 @@
 //! Parameters as safetensors files.
 
 use super::{Activation, Basis, Drift, Noise, Parameters};
-use crate::{Error, Matrix, Result, Scalar, output};
+use crate::{Error, Matrix, Result, Scalar, hash, output};
 use safetensors::tensor::{Dtype, Metadata, TensorInfo};
 use serde::Serialize;
+use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -44,6 +45,9 @@ impl<T: Scalar> Parameters<T> {
     }
 }
 
+/// The metadata that holds a file's checksum. Files of other programs may have none.
+const CHECKSUM: &str = "checksum";
+
 /// The prefix of the lower ends of intervals.
 pub(crate) const LOW: &str = "low.";
 /// The prefix of the upper ends.
@@ -62,8 +66,21 @@ impl TensorFile {
         let bytes =
             std::fs::read(path).map_err(|source| Error::Io { action: "read", path: path.into(), source })?;
         let container = Container::open(&bytes, "").map_err(|problem| Error::file(path, problem))?;
-        let metadata =
+        let metadata: BTreeMap<String, String> =
             container.header.metadata().iter().flatten().map(|(k, v)| (k.clone(), v.clone())).collect();
+        if let Some(expected) = metadata.get(CHECKSUM) {
+            let found = container.checksum(&metadata).map_err(|problem| Error::file(path, problem))?;
+            if found != *expected {
+                return Err(Error::file(
+                    path,
+                    format!(
+                        "is damaged: its content has the checksum {}…, expected {}…, which it was written with",
+                        hash::short(&found),
+                        hash::short(expected)
+                    ),
+                ));
+            }
+        }
         Ok(TensorFile { path: path.into(), bytes, metadata })
     }
 
@@ -94,6 +111,17 @@ impl TensorFile {
             tensors.extend(parameters.tensors().into_iter().map(|t| (format!("{prefix}{}", t.name), t)));
         }
         tensors.sort_by(|a, b| a.0.cmp(&b.0));
+        let mut sum = Checksum::of(&metadata);
+        for (name, tensor) in &tensors {
+            sum.tensor(name, dtype, &tensor.shape);
+            for value in tensor.values {
+                match single {
+                    true => sum.0.update((value.to_f64() as f32).to_le_bytes()),
+                    false => sum.0.update(value.to_f64().to_le_bytes()),
+                }
+            }
+        }
+        metadata.insert(CHECKSUM.into(), hash::hex(sum.0));
         let mut header = BTreeMap::from([("__metadata__", Entry::Metadata(metadata))]);
         let mut end = 0;
         for (name, tensor) in &tensors {
@@ -118,6 +146,34 @@ impl TensorFile {
             }
             Ok(())
         })
+    }
+}
+
+/// SHA-256 of everything that a file says, whatever the order of its parts: what was flipped on the way is noticed.
+struct Checksum(Sha256);
+
+impl Checksum {
+    fn of(metadata: &BTreeMap<String, String>) -> Self {
+        let mut sum = Checksum(Sha256::new());
+        for (key, value) in metadata.iter().filter(|(key, _)| *key != CHECKSUM) {
+            sum.text(key);
+            sum.text(value);
+        }
+        sum
+    }
+
+    /// Lengths keep neighbours apart.
+    fn text(&mut self, text: &str) {
+        self.0.update((text.len() as u64).to_le_bytes());
+        self.0.update(text);
+    }
+
+    /// What stands before a tensor's bytes.
+    fn tensor(&mut self, name: &str, dtype: Dtype, shape: &[usize]) {
+        self.text(name);
+        self.text(&dtype.to_string());
+        self.0.update((shape.len() as u64).to_le_bytes());
+        shape.iter().for_each(|length| self.0.update((*length as u64).to_le_bytes()));
     }
 }
 
@@ -231,6 +287,21 @@ impl<'a> Container<'a> {
             ));
         }
         Ok(Parameters { drift, biases, noise, shift, log_scale })
+    }
+
+    /// The checksum of everything in the file.
+    fn checksum(&self, metadata: &BTreeMap<String, String>) -> Checked<String> {
+        let mut sum = Checksum::of(metadata);
+        let mut names = self.header.offset_keys();
+        names.sort();
+        for name in &names {
+            let info = self.header.info(name).ok_or_else(|| format!("has no tensor `{name}`"))?;
+            let (start, end) = info.data_offsets;
+            sum.tensor(name, info.dtype, &info.shape);
+            let bytes = self.data.get(start..end).ok_or_else(|| format!("tensor `{name}` is cut short"))?;
+            sum.0.update(bytes);
+        }
+        Ok(hash::hex(sum.0))
     }
 
     fn check_names(&self) -> Checked<()> {

@@ -107,10 +107,9 @@ impl Model {
             model.names = names;
         }
         let units = |key: &str| match parse::<Standardization>(&file, key).map_err(|e| fail(key, e))? {
-            Some(units) if !units.is_valid_for(d) => Err(fail(
-                key,
-                format!("other numbers than expected: {d} means and {d} scales above 0"),
-            )),
+            Some(units) if !units.is_valid_for(d) => {
+                Err(fail(key, format!("other numbers than expected: {d} means and {d} scales above 0")))
+            }
             units => Ok(units),
         };
         model.standardization = units("standardization")?;

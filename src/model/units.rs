@@ -12,8 +12,9 @@ impl Parameters<f64> {
     /// is made of ([`Basis::with_standard`]); other drifts need none.
     pub fn in_units_of(&self, units: &Standardization, basis: Option<&Arc<Basis>>) -> Parameters<f64> {
         let (d, Standardization { mean, scale }) = (self.dim(), units);
-        let times_scale =
-            |matrix: &Matrix<f64>| Matrix::from_fn(matrix.rows(), matrix.cols(), |i, k| scale[i] * matrix[(i, k)]);
+        let times_scale = |matrix: &Matrix<f64>| {
+            Matrix::from_fn(matrix.rows(), matrix.cols(), |i, k| scale[i] * matrix[(i, k)])
+        };
         let mut biases: Vec<f64> = self.biases.iter().zip(scale).map(|(bias, s)| s * bias).collect();
         let drift = match &self.drift {
             Drift::Linear { weights } => {
@@ -46,9 +47,9 @@ impl Parameters<f64> {
             },
         };
         let noise = match &self.noise {
-            Noise::Diagonal { log_noise } => {
-                Noise::Diagonal { log_noise: log_noise.iter().zip(scale).map(|(log, s)| log + s.ln()).collect() }
-            }
+            Noise::Diagonal { log_noise } => Noise::Diagonal {
+                log_noise: log_noise.iter().zip(scale).map(|(log, s)| log + s.ln()).collect(),
+            },
             Noise::Full { noise } => Noise::Full { noise: times_scale(noise) },
             Noise::Basis { amounts } => Noise::Basis { amounts: times_scale(&times_scale(amounts)) },
         };
@@ -135,11 +136,16 @@ mod tests {
                 let x = [units.mean[0] + units.scale[0] * z[0], units.mean[1] + units.scale[1] * z[1]];
                 for p in 0..own.features() {
                     let (found, expected) = (own.feature_at(p, &x), standard.feature_at(p, &z));
-                    assert!((found - expected).abs() <= 1e-9 * expected.abs().max(own.scales[p]), "{features} {p}");
+                    assert!(
+                        (found - expected).abs() <= 1e-9 * expected.abs().max(own.scales[p]),
+                        "{features} {p}"
+                    );
                     assert!((own.scales[p] / standard.scales[p] - 1.0).abs() < 1e-9);
                 }
                 for j in 0..2 {
-                    assert!((own.diffusion_at(1, j, &x) / standard.diffusion_at(1, j, &z) - 1.0).abs() < 1e-12);
+                    assert!(
+                        (own.diffusion_at(1, j, &x) / standard.diffusion_at(1, j, &z) - 1.0).abs() < 1e-12
+                    );
                 }
             }
         }

@@ -129,6 +129,16 @@ enum Prepared<'a> {
     Functions(Functions),
 }
 
+impl Prepared<'_> {
+    /// Where no chain of a stationary law gets. Functions are of the data's units, and know how wide the data is.
+    fn far(&self, j: usize) -> f64 {
+        match self {
+            Prepared::Functions(functions) => functions.far(j, FAR),
+            Prepared::Linear(_) | Prepared::Mlp(_) => FAR,
+        }
+    }
+}
+
 enum Spread {
     Diagonal(Vec<f64>),
     Full(Matrix<f64>),
@@ -193,14 +203,15 @@ struct RunAway {
     chain: usize,
     variable: usize,
     value: f64,
+    far: f64,
 }
 
 impl RunAway {
     fn error(&self, dt: f64) -> Error {
-        let RunAway { step, chain, variable, value } = self;
+        let RunAway { step, chain, variable, value, far } = self;
         Error::NonFinite(format!(
             "the simulation ran away: variable {variable} of chain {chain} is {value:e} after {step} steps, expected \
-             less than {FAR:e}; the model has no stationary law or the step {dt} is too long"
+             less than {far:e}; the model has no stationary law or the step {dt} is too long"
         ))
     }
 }
@@ -240,7 +251,7 @@ impl Group {
             for _ in 0..count {
                 self.step += 1;
                 if !self.step(process) {
-                    return Ok(Some(self.run_away()));
+                    return Ok(Some(self.run_away(process)));
                 }
             }
             progress.add((count * self.chains) as u64)?;
@@ -286,10 +297,11 @@ impl Group {
                         Spread::Full(_) | Spread::ByState => 1.0,
                     };
                     let (bias, dt) = (process.biases[j], process.dt);
+                    let far = process.drift.far(j);
                     for ((x, b), z) in x.iter_mut().zip(b).zip(z) {
                         *x += (*b + bias) * dt + scale * *z;
                         // A NaN fails the comparison too.
-                        near &= x.abs() <= FAR;
+                        near &= x.abs() <= far;
                     }
                     if let Some(floor) = process.floor {
                         // Not for a NaN, which `max` would hide.
@@ -301,17 +313,23 @@ impl Group {
         )
     }
 
-    fn run_away(&self) -> RunAway {
+    fn run_away(&self, process: &Process<'_>) -> RunAway {
         // By chain first, as the errors of several groups are ordered.
         let far = |&(chain, j): &(usize, usize)| {
             let value = self.x[j * self.chains + chain];
-            value.is_nan() || value.abs() > FAR
+            value.is_nan() || value.abs() > process.drift.far(j)
         };
         let variables = self.x.len() / self.chains;
         let places = (0..self.chains).flat_map(|chain| (0..variables).map(move |j| (chain, j)));
         let (chain, variable) = places.into_iter().find(far).unwrap_or((0, 0));
         let value = self.x[variable * self.chains + chain];
-        RunAway { step: self.step, chain: self.first + chain, variable, value }
+        RunAway {
+            step: self.step,
+            chain: self.first + chain,
+            variable,
+            value,
+            far: process.drift.far(variable),
+        }
     }
 
     /// Writes as many chains as `rows` has room for.

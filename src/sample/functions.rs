@@ -55,6 +55,11 @@ impl Functions {
         }
     }
 
+    /// So many deviations of the data from 0, and as many again as its middle is away from there.
+    pub(super) fn far(&self, j: usize, deviations: f64) -> f64 {
+        self.basis.centre[j].abs() + deviations * self.basis.spread[j].max(1e-300)
+    }
+
     /// Where chains start: near the middle of the data.
     pub(super) fn start(&self, j: usize, z: f64) -> f64 {
         self.basis.centre[j] + z * self.basis.spread[j]

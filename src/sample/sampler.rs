@@ -84,8 +84,11 @@ impl Sampler {
         if let (Cow::Owned(standard), Some(units)) = (&standard, &model.reference) {
             let inside: Vec<Intervention> =
                 draws.iter().map(|draw| draw.intervention.in_standard_units(units)).collect();
-            let draws: Vec<Draw<'_>> =
-                draws.iter().zip(&inside).map(|(draw, intervention)| Draw { intervention, ..*draw }).collect();
+            let draws: Vec<Draw<'_>> = draws
+                .iter()
+                .zip(&inside)
+                .map(|(draw, intervention)| Draw { intervention, ..*draw })
+                .collect();
             return self.draw(standard, &draws, settings, progress);
         }
         let parameters = &model.parameters;

@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn nothing_but_digits_is_a_name() {
-        let hash = ContentId::of(Sha256::new_with_prefix(b"abc"));
+        let hash = ContentId::of(<Sha256 as sha2::Digest>::new_with_prefix(b"abc"));
         assert_eq!(hash.as_str(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
         assert!(ContentId::try_from(hash.as_str().to_owned()).is_ok());
         for wrong in ["", "..", "../../etc/passwd", &"A".repeat(64), &"g".repeat(64), &"a".repeat(63)] {

@@ -2,7 +2,7 @@
 
 use super::request::{EvaluateRequest, FitRequest, LossRequest, Request, SampleRequest, SimulateRequest};
 use super::store::{DatasetInfo, ModelInfo};
-use crate::fit::ModelKind;
+use crate::fit::{AdamRecipe, EnvironmentsPerStep, Form, Solver};
 use crate::model::PenaltyKind;
 use crate::model::basis::FeatureChoice;
 use crate::sample::{Method, Sampler};
@@ -69,24 +69,36 @@ impl Sizes {
     }
 
     fn fit(&self, request: &FitRequest) -> Need {
-        let (settings, d) = (&request.settings, self.d);
-        if !settings.is_exact().unwrap_or(false) {
-            let width = if settings.model == ModelKind::Mlp { d * settings.hidden as f64 } else { d };
-            let step = 4.0 * settings.batch as f64 * d * width;
-            // Parameters, gradient, both moments, and a copy of all for checkpoints. A step takes 50 µs at least.
-            let operations = f64::from(settings.steps) * step.max(5e6);
-            return Need { bytes: self.samples() + 32.0 * d * width, operations };
+        let d = self.d;
+        // What cannot be settled is refused by the service's check, not by its size.
+        let Ok(recipe) = request.settings.settle() else { return Need::default() };
+        if let Solver::Adam { adam: AdamRecipe { steps, batch, envs_per_step, .. }, .. } = &recipe.solver {
+            let width = match recipe.form {
+                Form::Mlp { hidden, .. } => d * hidden as f64,
+                Form::Linear | Form::Basis { .. } => d,
+            };
+            let environments = match envs_per_step {
+                EnvironmentsPerStep::All => self.environments.len(),
+                EnvironmentsPerStep::Some(count) => *count,
+            };
+            let rows = *batch as f64 * environments as f64;
+            // Parameters, gradient, both moments, and a copy of all for checkpoints; rows of a batch with what is computed
+            // of them. A step takes 50 µs at least.
+            let bytes = self.samples() + 32.0 * d * width + 32.0 * rows * (d + width / d.max(1.0));
+            return Need { bytes, operations: f64::from(*steps) * (4.0 * rows * d * width).max(5e6) };
         }
-        let features = match &settings.features {
-            _ if settings.model != ModelKind::Basis => d,
-            FeatureChoice::Polynomial(degree) => (1..=(*degree).min(64)).map(|k| d.powi(k as i32)).sum(),
-            FeatureChoice::Rbf(count) => d * (1.0 + *count as f64),
-            FeatureChoice::File(_) => d,
+        let features = match &recipe.form {
+            Form::Basis { features: FeatureChoice::Polynomial(degree), .. } => {
+                (1..=(*degree).min(64)).map(|k| d.powi(k as i32)).sum()
+            }
+            Form::Basis { features: FeatureChoice::Rbf(count), .. } => d * (1.0 + *count as f64),
+            Form::Basis { features: FeatureChoice::File(_), .. } | Form::Linear | Form::Mlp { .. } => d,
         };
         // The problems of the variables for as many fits as run at once, and the functions of the data.
-        let tuned = settings.is_tuned().unwrap_or(false);
+        let tuned = matches!(recipe.solver, Solver::Tuned { .. });
         let several = tuned || request.bootstrap.is_some();
-        let alone = settings.penalty.kind().unwrap_or(PenaltyKind::Ingoing);
+        let alone =
+            recipe.solver.fixed().and_then(|fixed| fixed.penalty.kind()).unwrap_or(PenaltyKind::Ingoing);
         let kind = if several { PenaltyKind::Both } else { alone };
         let (variables, width) = (d as usize, features as usize);
         let at_once = if several { fits_at_once(variables, width) } else { 1 };
@@ -97,7 +109,9 @@ impl Sizes {
             if tuned { (5.0, 60.0 * (1.0 + self.environments.len() as f64)) } else { (1.0, 1.0) };
         let times = 1.0 + request.bootstrap.unwrap_or(0) as f64;
         let once = passes * 12.0 * self.all_pairs() * features + fits * 4.0 * d * features.powi(3);
-        Need { bytes: self.samples() + problems + 32.0 * self.rows * features, operations: times * once }
+        let kept = 8.0 * request.bootstrap.unwrap_or(0) as f64 * d * features;
+        let bytes = self.samples() + problems + 32.0 * self.rows * features + kept;
+        Need { bytes, operations: times * once }
     }
 
     fn sample(&self, request: &SampleRequest) -> Need {

@@ -250,8 +250,11 @@ mod tests {
             r#"{{"kind": "fit", "dataset": "{id}", "settings": {{"lambda": 0.2, "solver": "adam"}}}}"#
         );
         let Request::Fit(fit) = serde_json::from_str(&text).unwrap() else { panic!() };
-        let expected =
-            fit::Settings { lambda: 0.2, solver: fit::SolverChoice::Adam, ..fit::Settings::default() };
+        let expected = fit::Settings {
+            lambda: Some(0.2),
+            solver: Some(fit::SolverChoice::Adam),
+            ..fit::Settings::default()
+        };
         assert_eq!(*fit.settings, expected);
         let text = format!(r#"{{"kind": "loss", "model": "{id}", "dataset": "{id}", "bandwidth": 3}}"#);
         let Request::Loss(loss) = serde_json::from_str(&text).unwrap() else { panic!() };

@@ -14,6 +14,7 @@ use super::store::{DatasetInfo, Job, JobState, ModelInfo, Store, now};
 use super::worker;
 use crate::data::Dataset;
 use crate::engine::Place;
+use crate::fit::check_resamples;
 use crate::model::Model;
 use crate::model::basis::FeatureChoice;
 use crate::{Error, Result};
@@ -179,16 +180,18 @@ impl Service {
         }
         match request {
             Request::Fit(fit) => {
-                fit.settings.check()?;
-                let exact = fit.settings.is_exact()?;
-                fit.settings.is_tuned()?;
-                if fit.bootstrap.is_some() && !exact {
-                    return Err(Problem::bad(
-                        "bootstrap is given with the solver adam, expected the exact solver",
-                    ));
+                let recipe = fit.settings.settle()?;
+                if let Some(resamples) = fit.bootstrap {
+                    if recipe.solver.adam().is_some() {
+                        return Err(Problem::bad(
+                            "bootstrap is given with the solver adam, expected the exact solver",
+                        ));
+                    }
+                    // What they take together is in the estimate.
+                    check_resamples(resamples, 0.0)?;
                 }
                 // No string of a client becomes a path.
-                if matches!(fit.settings.features, FeatureChoice::File(_)) {
+                if matches!(fit.settings.features, Some(FeatureChoice::File(_))) {
                     return Err(Problem::bad(
                         "features are a file, expected polynomial:K or rbf:K: a service reads no files of its clients",
                     ));

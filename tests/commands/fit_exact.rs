@@ -172,25 +172,6 @@ fn wrong_options_get_one_sentence_and_write_nothing() {
 }
 
 #[test]
-fn variables_of_different_scale_get_a_hint() {
-    let folder = tempfile::tempdir().unwrap();
-    let (data, name) = data(folder.path(), 3);
-    let out = text(&folder.path().join("model.safetensors"));
-    let hinted = |name: &str, more: &[&str]| {
-        let output = fit(&[&[name, "-o", &out, "--bandwidth", "2", "--lambda", "0.1"], more].concat());
-        assert!(output.status.success());
-        String::from_utf8(output.stderr).unwrap().contains("consider --standardize")
-    };
-    assert!(!hinted(&name, &[]));
-    let x = data.samples();
-    let wide = Matrix::from_fn(x.rows(), 4, |i, j| x[(i, j)] * if j == 0 { 100.0 } else { 1.0 });
-    let path = folder.path().join("wide.npz");
-    Dataset::from_environments(vec![wide]).unwrap().write(&path).unwrap();
-    assert!(hinted(&text(&path), &[]));
-    assert!(!hinted(&text(&path), &["--standardize"]));
-}
-
-#[test]
 fn one_variable_and_duplicated_variables_are_no_trouble_or_say_what_is() {
     let folder = tempfile::tempdir().unwrap();
     let write = |data: &Dataset| {

@@ -46,7 +46,11 @@ fn training(n: usize) -> Dataset {
 }
 
 fn cubic() -> Settings {
-    Settings { model: ModelKind::Basis, features: "polynomial:3".parse().unwrap(), ..Settings::default() }
+    Settings {
+        model: Some(ModelKind::Basis),
+        features: Some("polynomial:3".parse().unwrap()),
+        ..Settings::default()
+    }
 }
 
 fn parts(model: &Model) -> (&Basis, &Matrix<f64>, &Matrix<f64>) {
@@ -104,11 +108,11 @@ fn noise_that_grows_with_the_state_is_recovered() {
     let samples = Matrix::from_fn(4000, 1, |_, _| student.sample(&mut rng) / 7f64.sqrt());
     let data = Dataset::from_environments(vec![samples]).unwrap();
     let settings = |diffusion: &str| Settings {
-        features: "polynomial:1".parse().unwrap(),
-        diffusion: diffusion.into(),
-        bandwidth: Bandwidth::Value(1.0),
+        features: Some("polynomial:1".parse().unwrap()),
+        diffusion: Some(diffusion.into()),
+        bandwidth: Some(Bandwidth::Value(1.0)),
         tune: Some(false),
-        lambda: 0.0,
+        lambda: Some(0.0),
         ..cubic()
     };
     let (model, _) = fit(&data, &settings("1, self^2")).unwrap();
@@ -137,7 +141,8 @@ fn noise_that_grows_with_the_state_is_recovered() {
 fn a_drift_that_leads_out_of_the_data_is_held_and_told() {
     // b = x + x² has no stationary law: the box holds it.
     let (mut model, _) =
-        fit(&training(200), &Settings { features: "polynomial:2".parse().unwrap(), ..cubic() }).unwrap();
+        fit(&training(200), &Settings { features: Some("polynomial:2".parse().unwrap()), ..cubic() })
+            .unwrap();
     let Drift::Basis { coefficients, .. } = &mut model.parameters.drift else { unreachable!() };
     coefficients.as_mut_slice().fill(0.0);
     (coefficients[(0, 0)], coefficients[(0, 2)], coefficients[(1, 1)]) = (5.0, 5.0, -1.0);
@@ -176,7 +181,7 @@ fn a_basis_model_goes_through_all_commands() {
     .unwrap();
     let (train, model) = (at("train.npz"), at("model.safetensors"));
     let chosen = ["fit", &train, "-o", &model, "--model", "basis", "--features", &at("features.txt")];
-    let rest = ["--standardize", "--diffusion", "1, self^2", "--bootstrap", "20"];
+    let rest = ["--diffusion", "1, self^2", "--bootstrap", "20"];
     let report = passes(&[&chosen[..], &rest].concat());
     for piece in ["SKDS basis model", "was chosen among 60 settings by the loss of 4 held-out environments"] {
         assert!(report.contains(piece), "{report}");

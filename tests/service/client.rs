@@ -34,7 +34,7 @@ fn commands_leave_the_same_files_as_without_a_service() {
         texts
     };
     let (train, test) = (at("train.npz"), at("test.npz"));
-    let exact = ["fit", &train, "--standardize"];
+    let exact = ["fit", &train];
     both("exact", &exact, "-o", ".safetensors", &[".safetensors", ".tuning.csv", ".tuning.svg"]);
     let adam = ["fit", &train, "--solver", "adam", "--steps", "300", "--batch", "64"];
     both("adam", &adam, "-o", ".safetensors", &[".safetensors", ".log.jsonl", ".loss.svg"]);

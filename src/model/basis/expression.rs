@@ -27,7 +27,11 @@ enum Node {
     Number(f64),
     Variable(usize),
     /// A variable of which the state has the standard units: scale · x_j + mean.
-    Restored { variable: usize, mean: f64, scale: f64 },
+    Restored {
+        variable: usize,
+        mean: f64,
+        scale: f64,
+    },
     /// The variable whose noise is spoken of.
     Own,
     /// The same, of which the state has the standard units.

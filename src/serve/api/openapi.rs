@@ -36,11 +36,28 @@ use utoipa::OpenApi;
 )]
 struct Api;
 
+/// Every setting of a fit, with the value that it has if nothing is said of it: no fit has all of them.
+fn all_of_a_fit() -> fit::Settings {
+    let settled =
+        |given: fit::Settings| given.settle().map(|recipe| recipe.to_settings()).expect("defaults settle");
+    let of_form = |model| settled(fit::Settings { model: Some(model), ..fit::Settings::default() });
+    let adam = fit::Settings { solver: Some(fit::SolverChoice::Adam), ..fit::Settings::default() };
+    let rest = fit::Settings {
+        solver: Some(fit::SolverChoice::Auto),
+        estimator: Some(fit::EstimatorChoice::Auto),
+        ..settled(fit::Settings::default())
+    };
+    of_form(fit::ModelKind::Mlp)
+        .overlaid(of_form(fit::ModelKind::Basis))
+        .overlaid(settled(adam))
+        .overlaid(rest)
+}
+
 /// The OpenAPI document. Settings of fits and simulations are described by their defaults.
 pub fn document() -> Value {
     let mut document = serde_json::to_value(Api::openapi()).expect("the document serialises");
     let schemas = &mut document["components"]["schemas"];
-    schemas["FitRequest"]["properties"]["settings"] = of_defaults(&fit::Settings::default());
+    schemas["FitRequest"]["properties"]["settings"] = of_defaults(&all_of_a_fit());
     schemas["SimulateRequest"]["properties"]["settings"] = of_defaults(&simulate::Settings::default());
     let kinds = schemas["Request"]["oneOf"].take();
     let kinds = kinds.as_array().into_iter().flatten().map(|kind| merged(schemas, kind)).collect();

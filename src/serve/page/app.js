@@ -212,7 +212,6 @@ function settings() {
   for (const name of ["bandwidth", "lambda", "steps"]) {
     if (byId(name).value && !byId(name).disabled) chosen[name] = Number(byId(name).value);
   }
-  if (byId("standardize").checked) chosen.standardize = true;
   return chosen;
 }
 
@@ -324,7 +323,9 @@ function duration(seconds) {
 const fileOf = (job, name) => `/v1/jobs/${job.id}/files/${encodeURIComponent(name)}`;
 
 function showResult(job) {
-  const { summary, effects, stable } = job.result;
+  const { summary, stable } = job.result;
+  // In standard units effects can be compared; jobs of old have one matrix only.
+  const effects = { ...job.result.effects, matrix: job.result.effects.standard ?? job.result.effects.matrix };
   byId("result").hidden = false;
   const warning = stable ? "" : "\nThis model is not stable: it has no stationary law to draw from.";
   byId("summary").textContent = summary.split("\n").map((line) => line.trim()).join("\n") + warning;

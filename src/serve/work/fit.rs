@@ -1,7 +1,7 @@
 //! Fits: the same steps, files and bytes as `skds fit`.
 
 use crate::engine::{Engine, State};
-use crate::fit::{Checkpoint, Problem, Record, Rhythm, Stability, Tuning, Watcher};
+use crate::fit::{AdamRecipe, Checkpoint, Problem, Record, Rhythm, Stability, Tuning, Watcher};
 use crate::graph::Graph;
 use crate::model::Model;
 use crate::plot::write_picture;
@@ -9,7 +9,7 @@ use crate::serve::request::FitRequest;
 use crate::serve::service::Finished;
 use crate::serve::store::{self, Store};
 use crate::serve::worker::Work;
-use crate::{Error, Progress, Result};
+use crate::{Error, Matrix, Progress, Result};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -24,9 +24,9 @@ pub(in crate::serve) fn run(work: &Work<'_>, request: &FitRequest) -> Result<Fin
     let data = work.service.dataset(&request.dataset)?;
     let problem = Problem::new(&data, &request.settings)?;
     let path = work.folder()?.join("model.safetensors");
-    let (stability, summary) = match problem.settings.is_exact()? {
-        true => exact(work, request, &problem, &path)?,
-        false => adam(work, &problem, &path)?,
+    let (stability, summary) = match problem.recipe.solver.adam().copied() {
+        None => exact(work, request, &problem, &path)?,
+        Some(recipe) => adam(work, &problem, &recipe, &path)?,
     };
     let model = Model::read(&path)?;
     let graph = Graph::of(&model)?;
@@ -47,6 +47,7 @@ pub(in crate::serve) fn run(work: &Work<'_>, request: &FitRequest) -> Result<Fin
         "summary": summary,
         "stable": stability.stable,
         "stability": stability,
+        "constant": problem.constant(),
         "effects": effects(&shown, graph.names().len()),
     }))
 }
@@ -57,7 +58,7 @@ fn exact(
     problem: &Problem,
     path: &Path,
 ) -> Result<(Stability, String)> {
-    let (progress, all) = (Progress::default(), problem.solves()?);
+    let (progress, all) = (Progress::default(), problem.solves());
     // As on the command line: in f64 on the CPU unless a GPU is asked for by name.
     let gpu = work.gpu.filter(|_| request.device.is_some());
     let mut fit = work.watched(&progress, all, || problem.solve(gpu, &progress))?;
@@ -79,20 +80,21 @@ fn exact(
     )];
     lines.extend(fit.tuning.as_ref().map(|tuning| tuning.explained()));
     lines.push(fit.stability.sentence());
+    lines.extend(problem.remark());
     Ok((fit.stability.clone(), lines.join("\n")))
 }
 
-fn adam(work: &Work<'_>, problem: &Problem, path: &Path) -> Result<(Stability, String)> {
+fn adam(work: &Work<'_>, problem: &Problem, recipe: &AdamRecipe, path: &Path) -> Result<(Stability, String)> {
     let checkpoint = Checkpoint::path_for(path);
     // One that cannot be read, or is of something else, is no harm: the fit begins anew.
     let from = checkpoint.exists().then(|| Checkpoint::of(&checkpoint, problem).ok()).flatten();
     if let Some(from) = &from {
         work.ticket.live.say(format!("goes on from step {}", from.state.steps));
     }
-    let steps = problem.settings.steps;
+    let steps = recipe.steps;
     let rhythm = Rhythm { report_every: (steps / 200).max(1), keep_every: KEEP_EVERY };
     let first = from.as_ref().map_or(0, |from| from.state.steps);
-    let mut watch = Watch { work, problem, checkpoint: checkpoint.clone(), first };
+    let mut watch = Watch { work, problem, steps, checkpoint: checkpoint.clone(), first };
     let outcome = problem.run(work.gpu, from.as_ref(), rhythm, &mut watch)?;
     if !outcome.complete {
         return Err(work.stopped());
@@ -101,24 +103,25 @@ fn adam(work: &Work<'_>, problem: &Problem, path: &Path) -> Result<(Stability, S
     let _ = std::fs::remove_file(&checkpoint);
     let device = work.gpu.map_or_else(|| "cpu".into(), Engine::<f32>::device);
     let last = outcome.log.last().map_or(f64::NAN, |record| record.loss);
-    let summary = format!(
-        "{steps} steps on {device} in {:.1} s, loss {last:.4e} on the last batch\n{}",
-        work.seconds(),
-        stability.sentence()
-    );
-    Ok((stability, summary))
+    let mut lines = vec![
+        format!("{steps} steps on {device} in {:.1} s, loss {last:.4e} on the last batch", work.seconds()),
+        stability.sentence(),
+    ];
+    lines.extend(problem.remark());
+    Ok((stability, lines.join("\n")))
 }
 
 struct Watch<'a> {
     work: &'a Work<'a>,
     problem: &'a Problem,
+    steps: u32,
     checkpoint: PathBuf,
     first: u32,
 }
 
 impl Watcher for Watch<'_> {
     fn report(&mut self, record: &Record) {
-        let steps = self.problem.settings.steps;
+        let steps = self.steps;
         let share = f64::from(record.step - self.first) / f64::from((steps - self.first).max(1));
         let details = store::Progress {
             step: Some(record.step),
@@ -141,11 +144,13 @@ impl Watcher for Watch<'_> {
     }
 }
 
-/// Effects as a matrix: row j, column i is the effect of i on j; nothing on the diagonal. Of more variables than these.
+/// Effects as a matrix: row j, column i is the effect of i on j; nothing on the diagonal. In the data's units, and in standard
+/// ones. Of more variables than these.
 fn effects(graph: &Graph, variables: usize) -> Value {
-    let matrix = graph.matrix();
-    let entry = |j: usize, i: usize| if i == j { Value::Null } else { json!(matrix[(j, i)]) };
-    let rows: Vec<Vec<Value>> =
-        (0..matrix.rows()).map(|j| (0..matrix.cols()).map(|i| entry(j, i)).collect()).collect();
-    json!({ "names": graph.names(), "matrix": rows, "variables": variables })
+    let rows = |matrix: Matrix<f64>| -> Vec<Vec<Value>> {
+        let entry = |j: usize, i: usize| if i == j { Value::Null } else { json!(matrix[(j, i)]) };
+        (0..matrix.rows()).map(|j| (0..matrix.cols()).map(|i| entry(j, i)).collect()).collect()
+    };
+    let (matrix, standard) = (rows(graph.matrix()), rows(graph.standard_matrix()));
+    json!({ "names": graph.names(), "matrix": matrix, "standard": standard, "variables": variables })
 }
