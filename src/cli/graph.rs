@@ -128,7 +128,7 @@ impl<'a> Report<'a> {
         };
         Report {
             model: model.parameters.drift.name(),
-            standardized: model.standardization.is_some(),
+            standardized: model.standardization.is_some() || model.parameters.is_basis(),
             variables: &model.names,
             total: graph.effects().len(),
             threshold: args.threshold,

@@ -139,11 +139,12 @@ impl Graph {
 /// A strength in standard units: the parameters of a model in standard units would give it.
 fn standard(model: &Model, source: usize, target: usize, strength: f64) -> Option<f64> {
     let scale = &model.reference.as_ref()?.scale;
-    Some(match &model.parameters.drift {
-        Drift::Linear { .. } => strength * scale[source] / scale[target],
-        Drift::Mlp { .. } => strength * scale[source],
-        Drift::Basis { .. } => strength,
-    })
+    match &model.parameters.drift {
+        Drift::Linear { .. } => Some(strength * scale[source] / scale[target]),
+        Drift::Mlp { .. } => Some(strength * scale[source]),
+        // In deviations already.
+        Drift::Basis { .. } => None,
+    }
 }
 
 /// Norms of an MLP's weights have none: an interval of single weights says nothing of them.

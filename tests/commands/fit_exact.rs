@@ -2,7 +2,7 @@
 
 use crate::common::random_data;
 use skds::Matrix;
-use skds::data::Dataset;
+use skds::data::{Dataset, Standardization};
 use skds::engine::{Engine, LossSpec, cpu::CpuEngine};
 use skds::kernel::Kernel;
 use skds::model::{Drift, Model, Penalty, PenaltyKind};
@@ -45,6 +45,7 @@ fn the_exact_minimum_is_below_what_adam_reaches() {
     assert!(report["violation"].as_f64().unwrap() < 1e-8, "{report}");
     let objective = |path: &Path| {
         let model = Model::read(path).unwrap();
+        let (data, model) = (Standardization::of(&data).apply(&data), model.in_standard_units());
         let spec = LossSpec {
             objective: Objective::Skds,
             kernel: Kernel::TiltedRbf { bandwidth: 2.0 },
@@ -144,7 +145,7 @@ fn intervals_hold_the_effects_and_go_into_the_graph() {
         .output()
         .unwrap();
     assert!(String::from_utf8(output.stdout).unwrap().contains("interval"));
-    assert!(std::fs::read_to_string(csv).unwrap().starts_with("source,target,strength,low,high\n"));
+    assert!(std::fs::read_to_string(csv).unwrap().starts_with("source,target,strength,standard,low,high\n"));
 }
 
 #[test]
@@ -156,10 +157,13 @@ fn wrong_options_get_one_sentence_and_write_nothing() {
     for (options, pieces) in [
         (&["--solver", "exact", "--model", "mlp"][..], &["exact", "model linear"][..]),
         (&["--solver", "exact", "--objective", "kds"], &["expected skds"]),
-        (&["--solver", "exact", "--estimator", "linear"], &["expected u or v"]),
+        (
+            &["--solver", "exact", "--estimator", "linear"],
+            &["the estimator linear is given with the exact solver"],
+        ),
         (&["--solver", "newton"], &["newton", "exact"]),
         (&["--tune", "--solver", "adam"], &["expected the exact solver"]),
-        (&["--bootstrap", "5", "--lambda", "1"], &["5 bootstrap resamples, expected at least 20"]),
+        (&["--bootstrap", "5", "--lambda", "1"], &["bootstrap is 5, expected at least 20"]),
         (&["--bootstrap", "50", "--solver", "adam"], &["expected the exact solver"]),
         (&["--lambda", "-1"], &["lambda is -1"]),
     ] {

@@ -11,3 +11,4 @@ mod golden;
 mod properties;
 mod recovery;
 mod shapes;
+mod units;
