@@ -2,7 +2,7 @@
 
 use super::uploads::{Received, receive};
 use super::{Answer, Shared};
-use crate::data::{Dataset, shape_of_npz};
+use crate::data::{Dataset, is_env, shape_of_npz};
 use crate::model::Model;
 use crate::serve::files::describe;
 use crate::serve::id::ContentId;
@@ -119,8 +119,8 @@ fn write_targets(service: &Service, path: &std::path::Path, text: &str) -> Answe
     let bad = |error: csv::Error| Problem::bad(format!("the file: {error}"));
     let mut reader = csv::Reader::from_path(path).map_err(bad)?;
     let header = reader.headers().map_err(bad)?.clone();
-    let env = header.iter().position(|name| name.trim() == "env");
-    let names: Vec<&str> = header.iter().map(str::trim).filter(|name| *name != "env").collect();
+    let env = header.iter().position(|name| is_env(name.trim()));
+    let names: Vec<&str> = header.iter().map(str::trim).filter(|name| !is_env(name)).collect();
     let mut last = 0;
     for row in reader.records() {
         let row = row.map_err(bad)?;
