@@ -31,9 +31,11 @@ pub(crate) fn is_env(name: &str) -> bool {
     name.eq_ignore_ascii_case(ENV)
 }
 
-/// Whether a column of this name could be meant to be [`ENV`] but is not called so.
+/// Whether a column of this name could be meant to be [`ENV`] but is not called so: another word, or quotes and signs that
+/// cannot be seen around it.
 pub(super) fn is_like_env(name: &str) -> bool {
-    LIKE_ENV.iter().any(|like| name.eq_ignore_ascii_case(like))
+    let word = name.trim_matches(|c: char| !c.is_alphanumeric());
+    LIKE_ENV.iter().any(|like| word.eq_ignore_ascii_case(like)) || (is_env(word) && !is_env(name))
 }
 
 /// Whether a name is a number: a header of nothing else is a row of samples.
@@ -47,6 +49,26 @@ struct Table<'a> {
     reader: csv::Reader<Bounded<File>>,
     header: Vec<String>,
     record: StringRecord,
+}
+
+/// The variables of a csv file and the number of its environments, as far as its column [`ENV`] tells; `highest` is the highest
+/// that one can have.
+pub(crate) fn outline(path: &Path, most: &Most, highest: usize) -> Result<(Vec<String>, usize)> {
+    let mut table = Table::new(path, open(path)?, most)?;
+    let env_column = table.header.iter().position(|name| is_env(name));
+    let (mut rows, mut last) = (0, 0);
+    while table.advance()? {
+        rows += 1;
+        if let Some(cell) = env_column.and_then(|k| table.record.get(k)) {
+            last = last.max(table.environment(cell, Some(highest.saturating_add(1)))?);
+        }
+    }
+    if last >= rows.max(1) {
+        let problem =
+            format!("has {rows} rows and the environment {last}, expected rows of every environment");
+        return Err(Error::file(path, problem));
+    }
+    Ok((table.header.into_iter().filter(|name| !is_env(name)).collect(), last + 1))
 }
 
 pub(super) fn read(path: &Path, file: File, targets: Option<&Path>, most: &Most) -> Result<Raw> {

@@ -114,9 +114,8 @@ fn run(command: &mut Command, time: Duration) -> std::io::Result<Ended> {
     running().push(child.id());
     let words = Words::of(&mut child);
     let status = wait(&mut child, time);
-    if !matches!(status, Ok(Some(_))) {
-        end_group(&mut child);
-    }
+    // What a program leaves behind ends with it, too.
+    end_group(&mut child);
     running().retain(|id| *id != child.id());
     Ok(Ended { status: status?, said: words.last() })
 }

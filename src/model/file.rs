@@ -196,13 +196,13 @@ impl<'a> Container<'a> {
             return Err(not(format!("found {} bytes, expected at least 8", bytes.len())));
         };
         let length = u64::from_le_bytes(*length);
-        if length > MOST_HEADER as u64 {
-            return Err(not(format!("found a header of {length} bytes, expected at most {MOST_HEADER}")));
-        }
         let split = usize::try_from(length).ok().and_then(|length| rest.split_at_checked(length));
         let Some((header, data)) = split else {
             return Err(not(format!("found {} bytes, expected a header of {length}", rest.len())));
         };
+        if length > MOST_HEADER as u64 {
+            return Err(not(format!("found a header of {length} bytes, expected at most {MOST_HEADER}")));
+        }
         let header: Metadata = serde_json::from_slice(header)
             .map_err(|error| not(format!("found a header that does not describe tensors: {error}")))?;
         if header.data_len() != data.len() {
