@@ -68,6 +68,7 @@ mod scalar;
 pub mod serve;
 pub mod simulate;
 pub mod solve;
+mod stderr;
 
 pub use error::{DeviceFailure, Error, Result};
 pub use matrix::Matrix;

@@ -3,15 +3,19 @@
 use super::progress::Watch;
 use super::{print, print_report};
 use crate::experiment::{
-    Cell, Figure1, Figure1Numbers, Measure, Observer, Plan, Runner, Shard, Summary, box_panels, medians_text,
-    published_text, seconds_text, significance_text, summaries,
+    Cell, Figure1, Figure1Numbers, Measure, Observer, Plan, Runner, Shard, Summary, box_panels, end_programs,
+    medians_text, published_text, seconds_text, significance_text, summaries,
 };
 use crate::plot::{check_picture_path, write_grid, write_picture};
+use crate::stderr::say;
 use crate::{Error, Progress, Result};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
+
+/// The exit code of a command that Ctrl-C has ended, as shells have it.
+const INTERRUPTED: i32 = 130;
 
 /// Compare methods on many simulated systems.
 #[derive(clap::Args)]
@@ -22,7 +26,9 @@ interrupted run goes on where it was, and shards on many machines can share a fo
 DIR/results.csv (one row per dataset, method and test intervention) and DIR/timings.csv.
 
 A method of kind 'program' is called as COMMAND… TRAIN.npz TOLD.npz OUT.npz: TOLD has targets and means (environments ×
-variables) and rows (environments), OUT is to be a dataset with so many rows of each environment.
+variables) and rows (environments), OUT is to be a dataset with so many rows of each environment. It has an hour for a
+dataset, or the 'seconds' that the plan gives it; then it is ended, with all that it has started. A program that fails or
+takes too long is counted and named in the column 'failed' of results.csv.
 
 Examples:
   # Ten minutes, then its tables and box plots (results/quick/results.svg and .png)
@@ -119,7 +125,7 @@ struct Warner;
 
 impl Observer for Warner {
     fn damaged(&self, path: &Path, problem: &str) {
-        eprintln!("warning: {} is no finished cell ({problem}) and is computed anew", path.display());
+        say!("warning: {} is no finished cell ({problem}) and is computed anew", path.display());
     }
 }
 
@@ -155,6 +161,11 @@ fn run_plan(args: &RunArgs) -> Result<()> {
     let progress = Arc::new(Progress::default());
     let cells = runner.cells(args.shard);
     let watch = Watch::new("cells", progress.clone(), cells);
+    // Programs are in groups of their own, which Ctrl-C does not reach by itself.
+    let _ = ctrlc::set_handler(|| {
+        end_programs();
+        std::process::exit(INTERRUPTED);
+    });
     let outcome = runner.run(args.shard, &Warner, &progress);
     drop(watch);
     outcome?;
@@ -193,7 +204,7 @@ impl ResultArgs {
             return Err(Error::invalid(found));
         }
         if missing > 0 {
-            eprintln!("warning: {missing} of {} cells are missing", missing + cells.len());
+            say!("warning: {missing} of {} cells are missing", missing + cells.len());
         }
         Ok((plan, cells))
     }

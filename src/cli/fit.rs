@@ -14,6 +14,7 @@ use crate::model::Activation;
 use crate::model::basis::FeatureChoice;
 use crate::objective::Objective;
 use crate::serve::{FitRequest, Request};
+use crate::stderr::say;
 use crate::{Error, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -424,9 +425,10 @@ impl Watcher for Watch<'_> {
             let rate = f64::from(record.step - self.first) / self.start.elapsed().as_secs_f64();
             let steps = steps_of(self.problem);
             let left = f64::from(steps - record.step) / rate.max(1e-9);
-            eprintln!(
+            say!(
                 "{} of {steps} steps, loss {:.4e}, {rate:.0} per second, {left:.0} s left",
-                record.step, record.loss
+                record.step,
+                record.loss
             );
         }
     }

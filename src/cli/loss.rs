@@ -121,8 +121,9 @@ struct Repeated {
 pub(super) fn run(args: &Args) -> Result<()> {
     let mut data = Dataset::read(&args.data, args.targets.as_deref())?;
     let model = Model::read(&args.params)?;
+    model.check_variables(&data, "the data")?;
     // The parameters of a fit in standard units are about the data in those units.
-    if let Some(units) = model.standardization.as_ref().filter(|_| model.dim() == data.dim()) {
+    if let Some(units) = &model.standardization {
         data = units.apply(&data);
     }
     let parameters = model.parameters;

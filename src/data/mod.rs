@@ -6,9 +6,13 @@
 //! An `.npz` file holds `x` (N × d, float32 or float64) and optionally `env` (N integers from 0), `targets`
 //! (E × d, 1 where a variable is intervened on; required with several environments) and `names` (d strings).
 //!
-//! A `.csv` file has a header, one column per variable and optionally a column `env`; the targets are a second
-//! file with the same variables in any order, one row per environment, and optionally a column `env`.
+//! A `.csv` file has a header, one column per variable and optionally a column `env` (or `Env`, `ENV`); the targets are a
+//! second file with the same variables in any order, one row per environment, and optionally a column `env`.
+//!
+//! Sizes are checked before anything of that size is allocated, against what the file really holds and, if the reader is
+//! given [`Most`], against that.
 
+mod bounded;
 mod csv;
 mod npy;
 mod npz;
@@ -17,6 +21,7 @@ mod standardize;
 mod tests;
 mod write;
 
+pub(crate) use csv::outline as outline_of_csv;
 pub use standardize::Standardization;
 pub(crate) use write::{Array, Format, write_arrays};
 
@@ -34,6 +39,41 @@ pub struct Dataset {
     offsets: Vec<usize>,
     targets: Matrix<bool>,
     names: Vec<String>,
+}
+
+/// How much a data file may hold. What has more is refused as soon as that is known, before it is in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Most {
+    /// Variables.
+    pub variables: usize,
+    /// Bytes that the samples take in memory, 8 for each number; the names may take as many, and so may the targets.
+    pub bytes: u64,
+}
+
+impl Most {
+    /// As much as there is.
+    pub const ANY: Most = Most { variables: usize::MAX, bytes: u64::MAX };
+
+    fn check_variables(&self, found: usize) -> std::result::Result<(), String> {
+        match found > self.variables {
+            true => Err(format!("has {found} variables, expected at most {}", self.variables)),
+            false => Ok(()),
+        }
+    }
+
+    /// Checks `count` things of `size` bytes each.
+    fn check_bytes(&self, what: &str, count: usize, size: u64) -> std::result::Result<(), String> {
+        match (count as u64).checked_mul(size) {
+            Some(bytes) if bytes <= self.bytes => Ok(()),
+            _ => Err(format!("has {count} {what} of {size} bytes, expected at most {} bytes", self.bytes)),
+        }
+    }
+}
+
+impl Default for Most {
+    fn default() -> Self {
+        Most::ANY
+    }
 }
 
 /// Rows and variables of an .npz file, before anything else is read of it.
@@ -55,11 +95,16 @@ struct Raw {
 impl Dataset {
     /// Reads an `.npz` or `.csv` file; `targets` is the second file of the csv form.
     pub fn read(path: &Path, targets: Option<&Path>) -> Result<Dataset> {
+        Dataset::read_within(path, targets, &Most::ANY)
+    }
+
+    /// As [`read`](Self::read), but what holds more than `most` is refused.
+    pub fn read_within(path: &Path, targets: Option<&Path>, most: &Most) -> Result<Dataset> {
         let file = open(path)?;
         let extension = path.extension().map(|e| e.to_string_lossy().to_ascii_lowercase());
         let raw = match (extension.as_deref(), targets) {
-            (Some("npz"), None) => npz::read(path, file)?,
-            (Some("csv"), targets) => csv::read(path, file, targets)?,
+            (Some("npz"), None) => npz::read(path, file, most)?,
+            (Some("csv"), targets) => csv::read(path, file, targets, most)?,
             (Some("npz"), Some(targets)) => {
                 let problem = "a separate targets file goes with .csv data only, \
                                expected the array `targets` inside the .npz file";
@@ -235,7 +280,8 @@ fn check_rows(e: usize, count: usize) -> std::result::Result<(), String> {
     }
 }
 
-fn check_names(names: &[String], dim: usize) -> std::result::Result<(), String> {
+/// Names of variables are distinct and not empty, wherever they come from.
+pub(crate) fn check_names(names: &[String], dim: usize) -> std::result::Result<(), String> {
     if names.len() != dim {
         return Err(format!("found {} names, expected {dim}, one per variable", names.len()));
     }
@@ -245,12 +291,15 @@ fn check_names(names: &[String], dim: usize) -> std::result::Result<(), String> 
             return Err(format!("the name of variable {j} is empty, expected some text"));
         }
         if !seen.insert(name) {
-            return Err(format!("the name `{name}` appears twice, expected every variable to have its own"));
+            return Err(format!(
+                "the name `{name:.100}` appears twice, expected every variable to have its own"
+            ));
         }
     }
     Ok(())
 }
 
-fn default_names(dim: usize) -> Vec<String> {
+/// What variables are called if nobody named them.
+pub(crate) fn default_names(dim: usize) -> Vec<String> {
     (0..dim).map(|j| format!("x{j}")).collect()
 }

@@ -1,7 +1,7 @@
 //! Reads the `.npz` form: `x`, and optionally `env`, `targets` and `names`.
 
 use super::npy::{self, Header, Number, Value};
-use super::{Raw, check_names, default_names};
+use super::{Most, Raw, check_names, default_names};
 use crate::{Error, Matrix, Result};
 use std::fs::File;
 use std::io::{BufReader, Read};
@@ -13,8 +13,11 @@ type Archive = ZipArchive<BufReader<File>>;
 /// Longer names are no names; the limit keeps a hostile type string from asking for memory.
 pub(super) const MAX_NAME_BYTES: u64 = 16 * 1024;
 
-pub(super) fn read(path: &Path, file: File) -> Result<Raw> {
-    read_arrays(&mut open(path, file)?).map_err(|problem| Error::file(path, problem))
+/// Names in a sentence.
+const LISTED: usize = 20;
+
+pub(super) fn read(path: &Path, file: File, most: &Most) -> Result<Raw> {
+    read_arrays(&mut open(path, file)?, most).map_err(|problem| Error::file(path, problem))
 }
 
 /// Rows and variables of an archive, as its header says; no sample is read.
@@ -29,11 +32,14 @@ fn open(path: &Path, file: File) -> Result<Archive> {
         .map_err(|error| Error::file(path, format!("is not an .npz file, expected a zip of arrays: {error}")))
 }
 
-fn read_arrays(archive: &mut Archive) -> std::result::Result<Raw, String> {
+fn read_arrays(archive: &mut Archive, most: &Most) -> std::result::Result<Raw, String> {
     // Everything small first: the samples are read once it is known that the rest fits them.
     let layout = read_layout(archive)?;
     let (rows, dim) = (layout.rows, layout.dim);
-    let names = read_names(archive, dim)?.unwrap_or_else(|| default_names(dim));
+    most.check_variables(dim)?;
+    most.check_bytes("samples", rows, (dim as u64).saturating_mul(8))?;
+    check_spelling(archive)?;
+    let names = read_names(archive, dim, most)?.unwrap_or_else(|| default_names(dim));
     let targets = read_targets(archive, rows, dim)?;
     let env = read_env(archive, rows, targets.as_ref().map(Matrix::rows))?;
     let samples = read_samples(archive, &layout, &names)?;
@@ -48,6 +54,19 @@ fn array_names(archive: &Archive) -> impl Iterator<Item = String> {
 
 fn has(archive: &Archive, name: &str) -> bool {
     array_names(archive).any(|found| found == name)
+}
+
+/// An array that is optional must not be left out because of a capital letter.
+fn check_spelling(archive: &Archive) -> std::result::Result<(), String> {
+    for expected in ["env", "targets", "names"] {
+        let like = |name: &String| name.eq_ignore_ascii_case(expected);
+        if let Some(found) = array_names(archive).find(like)
+            && !has(archive, expected)
+        {
+            return Err(format!("has the array `{found}`, expected `{expected}`"));
+        }
+    }
+    Ok(())
 }
 
 /// Opens array `name` and hands its header, its stored size and the reader at its first entry to `read`.
@@ -75,8 +94,12 @@ struct Layout {
 
 fn read_layout(archive: &mut Archive) -> std::result::Result<Layout, String> {
     if !has(archive, "x") {
-        let mut found: Vec<_> = array_names(archive).map(|name| format!("`{name}`")).collect();
+        let mut found: Vec<_> = array_names(archive).map(|name| format!("`{name:.60}`")).collect();
         found.sort();
+        if found.len() > LISTED {
+            found.truncate(LISTED);
+            found.push("…".into());
+        }
         let found = if found.is_empty() { "nothing".into() } else { found.join(", ") };
         return Err(format!("has no array `x`, found {found}"));
     }
@@ -226,7 +249,11 @@ fn read_targets(
     })
 }
 
-fn read_names(archive: &mut Archive, dim: usize) -> std::result::Result<Option<Vec<String>>, String> {
+fn read_names(
+    archive: &mut Archive,
+    dim: usize,
+    most: &Most,
+) -> std::result::Result<Option<Vec<String>>, String> {
     if !has(archive, "names") {
         return Ok(None);
     }
@@ -240,6 +267,7 @@ fn read_names(archive: &mut Archive, dim: usize) -> std::result::Result<Option<V
             ));
         }
         header.check_size(text.size, stored)?;
+        most.check_bytes("names", dim, text.size)?;
         let mut names = Vec::new();
         npy::for_each(reader, text.size as usize, dim, |j, bytes| {
             names.push(

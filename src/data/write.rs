@@ -1,6 +1,7 @@
 //! Writes the files that [`Dataset::read`] reads; the same data gives the same bytes.
 
-use super::{Dataset, check_names, csv::ENV, npz};
+use super::csv::{ENV, is_env, is_like_env, is_number};
+use super::{Dataset, check_names, npz};
 use crate::output::write_atomically;
 use crate::{Error, Result};
 use std::io::{self, Seek, Write};
@@ -31,8 +32,10 @@ impl Format {
             None => return Err(Error::file(path, "has no extension, expected .npz or .csv")),
         };
         check_names(names, names.len()).map_err(|problem| Error::file(path, problem))?;
+        let all_numbers = names.iter().all(|name| is_number(name));
         let refused = |name: &&String| match format {
-            Format::Csv => *name == ENV || name.trim() != *name,
+            // What the reader would take for something else than a variable's name.
+            Format::Csv => is_env(name) || is_like_env(name) || name.trim() != *name || all_numbers,
             Format::Npz => 4 * name.chars().count() as u64 > npz::MAX_NAME_BYTES || name.ends_with('\0'),
         };
         if let Some(name) = names.iter().find(refused) {

@@ -52,20 +52,7 @@ pub struct Scores {
 
 /// Checks that the test data suits the model: the same variables, and targets in every environment.
 pub fn check_test_data(model: &Model, test: &Dataset) -> Result<()> {
-    if test.names() != model.names {
-        let differs = model.names.iter().zip(test.names()).position(|(a, b)| a != b);
-        return Err(Error::invalid(match differs {
-            _ if test.dim() != model.dim() => {
-                format!("the test data has {} variables, expected {} like the model", test.dim(), model.dim())
-            }
-            Some(j) => format!(
-                "variable {j} of the test data is '{}', expected '{}' like the model",
-                test.names()[j],
-                model.names[j]
-            ),
-            None => "the test data has other variables than the model".into(),
-        }));
-    }
+    model.check_variables(test, "the test data")?;
     match (0..test.environments()).find(|&e| !test.targets().row(e).contains(&true)) {
         Some(e) => Err(Error::invalid(format!(
             "test environment {e} has no target, expected at least one variable that is intervened on"

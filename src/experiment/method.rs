@@ -12,6 +12,15 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// Thirty years.
+const MOST_SECONDS: f64 = 1e9;
+
+/// So many seconds, if a program may be given them.
+fn time(seconds: f64) -> Option<Duration> {
+    (seconds > 0.0 && seconds <= MOST_SECONDS).then(|| Duration::from_secs_f64(seconds))
+}
 
 /// What is told of an environment that is to be predicted.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,6 +64,9 @@ pub enum MethodSettings {
     Program {
         /// Its name and arguments.
         command: Vec<String>,
+        /// Seconds that it may take for a dataset; an hour if nothing is said.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        seconds: Option<f64>,
     },
 }
 
@@ -63,8 +75,13 @@ impl MethodSettings {
     pub(super) fn check(&self) -> Result<()> {
         match self {
             MethodSettings::Fit { settings } => settings.settle().map(drop),
-            MethodSettings::Program { command } if command.is_empty() => {
+            MethodSettings::Program { command, .. } if command.is_empty() => {
                 Err(Error::invalid("the command of a program is empty, expected its name"))
+            }
+            MethodSettings::Program { seconds: Some(seconds), .. } if time(*seconds).is_none() => {
+                Err(Error::invalid(format!(
+                    "the seconds of a program are {seconds}, expected a number above 0 and at most {MOST_SECONDS:e}"
+                )))
             }
             _ => Ok(()),
         }
@@ -89,8 +106,9 @@ impl MethodSettings {
             MethodSettings::Fit { settings } => Box::new(Diffusion { name, settings: (**settings).clone() }),
             MethodSettings::Observational => Box::new(Floor { name, independent: false }),
             MethodSettings::Diagonal => Box::new(Floor { name, independent: true }),
-            MethodSettings::Program { command } => {
-                Box::new(super::program::Program { name, command: command.clone() })
+            MethodSettings::Program { command, seconds } => {
+                let time = seconds.and_then(time).unwrap_or(Duration::from_secs_f64(super::program::SECONDS));
+                Box::new(super::program::Program { name, command: command.clone(), time })
             }
         }
     }

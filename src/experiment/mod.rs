@@ -17,6 +17,7 @@ pub use figure1::{Figure1, Figure1Numbers};
 pub use method::{Fitted, Method, MethodSettings, Told};
 pub use picture::box_panels;
 pub use plan::{DatasetPlace, MethodPlan, Plan, Published, Shard, SystemPlan};
+pub use program::end_programs;
 pub use run::{Cell, Observer, Row, Runner};
 pub use table::{
     Measure, Summary, comparison, medians_text, published_text, seconds_text, significance_text, summaries,

@@ -99,6 +99,7 @@ mod tests {
                     target: "x".into(),
                     scores: (!none || environment > 0).then_some(Scores { mse: 1.0, w2: 2.0, sinkhorn: 2.0 }),
                     unstable: None,
+                    failed: None,
                 })
                 .collect(),
         };

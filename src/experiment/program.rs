@@ -2,21 +2,44 @@
 //!
 //! It is called as `COMMAND… TRAIN.npz TOLD.npz OUT.npz`. TRAIN is a dataset as all commands read it. TOLD has `targets` and
 //! `means` (E × d; means are 0 where nothing is told) and `rows` (E). OUT must be a dataset with E environments of so many rows.
+//!
+//! A program is given a time, and what it starts in its group of processes ends with it: one that hangs is a failed cell,
+//! not an experiment that never ends.
 
 use super::method::{Fitted, Method, Told};
 use crate::data::{Array, Dataset, write_arrays};
 use crate::{Error, Matrix, Result};
+use std::collections::VecDeque;
+use std::io::Read;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{JoinHandle, sleep, spawn};
+use std::time::{Duration, Instant};
+
+/// Seconds that a program may take if its plan says nothing.
+pub(super) const SECONDS: f64 = 3600.0;
+/// Bytes of what a program said that are kept: the last ones, with the reason.
+const KEPT: usize = 4096;
+/// How long is waited for the last words of a program that has ended: one that it left behind may hold the pipe.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How often a program is looked at, at most.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// The programs that run, by the number of their process, which is that of their group.
+static RUNNING: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 
 /// A program and its arguments.
 pub(super) struct Program {
     pub name: String,
     pub command: Vec<String>,
+    /// How long it may take.
+    pub time: Duration,
 }
 
 struct Called {
     command: Vec<String>,
+    time: Duration,
     train: Dataset,
     seed: u64,
 }
@@ -27,7 +50,7 @@ impl Method for Program {
     }
 
     fn fit(&self, train: &Dataset, seed: u64) -> Result<Box<dyn Fitted>> {
-        Ok(Box::new(Called { command: self.command.clone(), train: train.clone(), seed }))
+        Ok(Box::new(Called { command: self.command.clone(), time: self.time, train: train.clone(), seed }))
     }
 }
 
@@ -42,29 +65,134 @@ impl Fitted for Called {
         self.train.write(&at("train.npz"))?;
         write_told(&at("told.npz"), told, self.train.dim())?;
         let name = self.command.join(" ");
-        let output = Command::new(&self.command[0])
+        let mut command = Command::new(&self.command[0]);
+        command
             .args(&self.command[1..])
             .args([at("train.npz"), at("told.npz"), at("out.npz")])
-            .env("SKDS_SEED", self.seed.to_string())
-            .output()
+            .env("SKDS_SEED", self.seed.to_string());
+        let ended = run(&mut command, self.time)
             .map_err(|source| Error::invalid(format!("cannot run '{name}': {source}")))?;
-        if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr);
-            let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("nothing");
-            return Err(Error::NonFinite(format!("'{name}' ended with {}: {last}", output.status)));
+        let said = ended.said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("nothing");
+        match ended.status {
+            Some(status) if status.success() => {}
+            Some(status) => return Err(Error::Failed(format!("'{name}' ended with {status}: {said}"))),
+            None => {
+                return Err(Error::Failed(format!(
+                    "'{name}' was ended after {} s, expected it to take less (its last words: {said})",
+                    self.time.as_secs_f64()
+                )));
+            }
         }
         let found = Dataset::read(&at("out.npz"), None)
-            .map_err(|error| Error::NonFinite(format!("'{name}' left no samples: {error}")))?;
+            .map_err(|error| Error::Failed(format!("'{name}' left no samples: {error}")))?;
         let rows: Vec<usize> = (0..found.environments()).map(|e| found.rows(e).len()).collect();
         let expected: Vec<usize> = told.iter().map(|told| told.rows).collect();
         if found.dim() != self.train.dim() || rows != expected {
-            return Err(Error::NonFinite(format!(
+            return Err(Error::Failed(format!(
                 "'{name}' left {} variables and environments of {rows:?} rows, expected {} and {expected:?}",
                 found.dim(),
                 self.train.dim()
             )));
         }
         Ok((0..told.len()).map(|e| Ok(found.environment(e))).collect())
+    }
+}
+
+/// How a program ended.
+struct Ended {
+    /// None if its time was over.
+    status: Option<ExitStatus>,
+    /// The last of what it wrote to standard error.
+    said: String,
+}
+
+/// Runs a program for so long at most.
+fn run(command: &mut Command, time: Duration) -> std::io::Result<Ended> {
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(command, 0);
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
+    running().push(child.id());
+    let words = Words::of(&mut child);
+    let status = wait(&mut child, time);
+    // What a program leaves behind ends with it, too.
+    end_group(&mut child);
+    running().retain(|id| *id != child.id());
+    Ok(Ended { status: status?, said: words.last() })
+}
+
+/// Waits for a program for so long at most.
+fn wait(child: &mut Child, time: Duration) -> std::io::Result<Option<ExitStatus>> {
+    let start = Instant::now();
+    let mut pause = Duration::from_millis(1);
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        let Some(left) = time.checked_sub(start.elapsed()) else { return Ok(None) };
+        sleep(pause.min(left));
+        pause = (2 * pause).min(PAUSE);
+    }
+}
+
+/// Ends a program and all that it has started.
+fn end_group(child: &mut Child) {
+    kill_group(child.id());
+    // Where there are no groups, the program at least. Both fail only if it has ended by itself.
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// Ends every program that runs: they are in groups of their own, so that a terminal's Ctrl-C does not reach them.
+pub fn end_programs() {
+    running().drain(..).for_each(kill_group);
+}
+
+fn kill_group(id: u32) {
+    #[cfg(unix)]
+    if let Some(group) = i32::try_from(id).ok().and_then(rustix::process::Pid::from_raw) {
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+    }
+    #[cfg(not(unix))]
+    let _ = id;
+}
+
+fn running() -> MutexGuard<'static, Vec<u32>> {
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a program writes to standard error: all of it is read, so that it never waits, and the last part kept.
+struct Words {
+    last: Arc<Mutex<VecDeque<u8>>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Words {
+    fn of(child: &mut Child) -> Words {
+        let last = Arc::new(Mutex::new(VecDeque::new()));
+        let kept = last.clone();
+        let reader = child.stderr.take().map(|mut stderr| {
+            spawn(move || {
+                let mut part = [0; KEPT];
+                while let Ok(count @ 1..) = stderr.read(&mut part) {
+                    let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                    kept.extend(&part[..count]);
+                    let over = kept.len().saturating_sub(KEPT);
+                    kept.drain(..over);
+                }
+            })
+        });
+        Words { last, reader }
+    }
+
+    fn last(self) -> String {
+        let start = Instant::now();
+        while self.reader.as_ref().is_some_and(|reader| !reader.is_finished()) && start.elapsed() < LAST_WORDS
+        {
+            sleep(Duration::from_millis(1));
+        }
+        let last: Vec<u8> =
+            self.last.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
+        String::from_utf8_lossy(&last).into_owned()
     }
 }
 

@@ -23,8 +23,11 @@ pub struct Row {
     pub target: String,
     /// The distances; none if there is no prediction.
     pub scores: Option<Scores>,
-    /// Why there is none.
+    /// Why there is none: what the method learnt has no such law.
     pub unstable: Option<String>,
+    /// Why there is none: the method itself failed, as a program that ended with an error does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
 }
 
 /// A finished cell.
@@ -135,6 +138,9 @@ impl Runner<'_> {
             Err(Error::NonFinite(reason)) => (0..test.environments())
                 .map(|e| row(test, e, Err(Error::NonFinite(reason.clone()))))
                 .collect::<Result<_>>()?,
+            Err(Error::Failed(reason)) => (0..test.environments())
+                .map(|e| row(test, e, Err(Error::Failed(reason.clone()))))
+                .collect::<Result<_>>()?,
             Err(other) => return Err(other),
         };
         Ok(Cell {
@@ -215,6 +221,7 @@ impl Runner<'_> {
                 "w2",
                 "sinkhorn",
                 "unstable",
+                "failed",
             ])?;
             for cell in cells {
                 for row in &cell.rows {
@@ -231,6 +238,7 @@ impl Runner<'_> {
                         &number(|s| s.w2),
                         &number(|s| s.sinkhorn),
                         row.unstable.as_deref().unwrap_or(""),
+                        row.failed.as_deref().unwrap_or(""),
                     ])?;
                 }
             }
@@ -256,8 +264,15 @@ impl Runner<'_> {
 fn row(test: &Dataset, e: usize, samples: Result<crate::Matrix<f64>>) -> Result<Row> {
     let targets: Vec<&str> =
         (0..test.dim()).filter(|&j| test.targets()[(e, j)]).map(|j| test.names()[j].as_str()).collect();
+    let target = targets.join(", ");
+    let (samples, failed) = match samples {
+        Err(Error::Failed(reason)) => {
+            return Ok(Row { environment: e, target, scores: None, unstable: None, failed: Some(reason) });
+        }
+        samples => (samples, None),
+    };
     let (scores, unstable) = compare_samples(test.names(), samples, &test.environment(e))?;
-    Ok(Row { environment: e, target: targets.join(", "), scores, unstable })
+    Ok(Row { environment: e, target, scores, unstable, failed })
 }
 
 /// Letters and digits of a name; others become their number, so that different names stay different.

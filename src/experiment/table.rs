@@ -168,7 +168,7 @@ pub fn medians_text(cells: &[Cell], measure: Measure) -> String {
         lines.push(format!("{method:<width$}{}", systems.iter().map(of).collect::<String>()));
     }
     if all.iter().any(|summary| summary.unstable > 0) {
-        lines.push("a number with ! counts predictions that have no law, which are infinitely far".into());
+        lines.push("a number with ! counts predictions that have no law or whose method failed; they are infinitely far".into());
     }
     lines.join("\n")
 }
@@ -262,6 +262,7 @@ mod tests {
                         target: "x".into(),
                         scores: (!none).then_some(Scores { mse: 0.1 * w2, w2, sinkhorn: w2 }),
                         unstable: none.then(|| "no law".into()),
+                        failed: None,
                     }
                 })
                 .collect(),

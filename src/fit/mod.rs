@@ -307,6 +307,7 @@ impl Problem {
         let settings = serde_json::to_value(settings).expect("settings serialise");
         let mut model = Model {
             names: self.data.names().to_vec(),
+            named: true,
             targets: Some(self.targets.clone()),
             settings: settings.as_object().expect("settings are an object").clone().into_iter().collect(),
             ..Model::new(parameters)

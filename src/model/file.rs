@@ -1,6 +1,7 @@
 //! Parameters as safetensors files.
 
-use super::{Activation, Basis, Drift, Noise, Parameters};
+use super::{Activation, Basis, Drift, Noise, Parameters, lists};
+use crate::data::{check_names, default_names};
 use crate::{Error, Matrix, Result, Scalar, hash, output};
 use safetensors::tensor::{Dtype, Metadata, TensorInfo};
 use serde::Serialize;
@@ -14,6 +15,12 @@ const LINEAR: &[&str] = &["weights"];
 const MLP: &[&str] = &["hidden_weights", "hidden_biases", "output_weights"];
 const BASIS: &[&str] = &["coefficients", "amounts"];
 const SHARED: &[&str] = &["biases", "log_noise", "noise", "shift", "log_scale"];
+
+/// Bytes of a header at most. Names, functions and logs of real models take a few megabytes, and while a header is
+/// taken apart, each of its bytes may take a dozen in memory.
+const MOST_HEADER: usize = 16 << 20;
+/// Names in a sentence at most.
+const LISTED: usize = 20;
 
 /// What went wrong, before the path is put in front.
 type Checked<T> = std::result::Result<T, String>;
@@ -89,6 +96,11 @@ impl TensorFile {
         self.metadata.get(key).map(String::as_str)
     }
 
+    /// The variables' names, distinct and not empty, if the header has any for `d` of them.
+    pub fn names(&self, d: usize) -> Checked<Option<Vec<String>>> {
+        self.metadata("names").map(|text| names_of(text, d)).transpose()
+    }
+
     /// The parameters whose tensors' names begin with `prefix`.
     pub fn parameters(&self, prefix: &str) -> Result<Parameters<f64>> {
         Container::open(&self.bytes, prefix)
@@ -130,10 +142,19 @@ impl TensorFile {
             let info = TensorInfo { dtype, shape: tensor.shape.clone(), data_offsets: (start, end) };
             header.insert(name, Entry::Tensor(info));
         }
+        // The crate's own writer takes the metadata as a HashMap, whose order changes from run to run.
+        let mut header = serde_json::to_vec(&header).expect("plain values serialise");
+        header.resize(header.len().next_multiple_of(8), b' ');
+        if header.len() > MOST_HEADER {
+            return Err(Error::file(
+                path,
+                format!(
+                    "would have a header of {} bytes, expected at most {MOST_HEADER}: names or functions are too long",
+                    header.len()
+                ),
+            ));
+        }
         output::write_atomically(path, |writer| {
-            // The crate's own writer takes the metadata as a HashMap, whose order changes from run to run.
-            let mut header = serde_json::to_vec(&header)?;
-            header.resize(header.len().next_multiple_of(8), b' ');
             writer.write_all(&(header.len() as u64).to_le_bytes())?;
             writer.write_all(&header)?;
             for value in tensors.iter().flat_map(|(_, tensor)| tensor.values) {
@@ -235,6 +256,9 @@ impl<'a> Container<'a> {
         let Some((header, data)) = split else {
             return Err(not(format!("found {} bytes, expected a header of {length}", rest.len())));
         };
+        if length > MOST_HEADER as u64 {
+            return Err(not(format!("found a header of {length} bytes, expected at most {MOST_HEADER}")));
+        }
         let header: Metadata = serde_json::from_slice(header)
             .map_err(|error| not(format!("found a header that does not describe tensors: {error}")))?;
         if header.data_len() != data.len() {
@@ -314,20 +338,21 @@ impl<'a> Container<'a> {
         let mut ours =
             found.iter().filter_map(|name| name.strip_prefix(self.prefix)).filter(|name| !ends(name));
         match ours.find(|name| !known.contains(name)) {
-            Some(name) => Err(format!("has the unknown tensor `{name}`, expected only {}", list(&known))),
+            Some(name) => {
+                Err(format!("has the unknown tensor `{name:.100}`, expected only {}", list(&known)))
+            }
             None => Ok(()),
         }
     }
 
     /// Which drift the tensors and the metadata speak of.
     fn kind(&self) -> Checked<Kind> {
-        let named =
-            match self.meta("model") {
-                None => None,
-                Some(name) => Some(*Kind::ALL.iter().find(|kind| kind.name() == name).ok_or_else(|| {
-                    format!("has the metadata model = {name}, expected linear, mlp or basis")
-                })?),
-            };
+        let named = match self.meta("model") {
+            None => None,
+            Some(name) => Some(*Kind::ALL.iter().find(|kind| kind.name() == name).ok_or_else(|| {
+                format!("has the metadata model = {name:.100}, expected linear, mlp or basis")
+            })?),
+        };
         let first = |kind: Kind| kind.tensors().iter().find(|name| self.has(name));
         let found: Vec<Kind> = Kind::ALL.iter().copied().filter(|&kind| first(kind).is_some()).collect();
         let tensor = |kind: Kind| first(kind).map_or("", |name| name);
@@ -370,14 +395,10 @@ impl<'a> Container<'a> {
         let fail = |problem: String| format!("has the metadata basis with {problem}");
         let written = serde_json::from_str(text).map_err(|e| fail(format!("text that is no basis: {e}")))?;
         // Functions are written with the variables' names.
-        let names: Vec<String> = match self.meta("names") {
-            Some(names) => serde_json::from_str(names)
-                .map_err(|e| format!("has the metadata names with text that is no valid JSON: {e}"))?,
-            None => (0..d).map(|j| format!("x{j}")).collect(),
+        let names = match self.meta("names") {
+            Some(names) => names_of(names, d)?,
+            None => default_names(d),
         };
-        if names.len() != d {
-            return Err(format!("has the metadata names with {} names, expected {d}", names.len()));
-        }
         let basis = Basis::from_written(written, &names).map_err(|e| fail(e.to_string()))?;
         let coefficients = self.matrix("coefficients", d, basis.features())?;
         let amounts = self.matrix("amounts", d, basis.amounts())?;
@@ -472,9 +493,22 @@ fn index(mut at: usize, shape: &[usize]) -> String {
     parts.join(",")
 }
 
+/// The names in a header, for `d` variables.
+fn names_of(text: &str, d: usize) -> Checked<Vec<String>> {
+    let fail = |problem: String| format!("has the metadata names with a fault: {problem}");
+    let names = lists::strings(text, d).map_err(fail)?;
+    check_names(&names, d).map_err(fail)?;
+    Ok(names)
+}
+
 fn list(names: &[impl AsRef<str>]) -> String {
     if names.is_empty() {
         return "none".into();
     }
-    names.iter().map(|name| format!("`{}`", name.as_ref())).collect::<Vec<_>>().join(", ")
+    let mut listed: Vec<String> =
+        names.iter().take(LISTED).map(|name| format!("`{:.100}`", name.as_ref())).collect();
+    if names.len() > LISTED {
+        listed.push("…".into());
+    }
+    listed.join(", ")
 }

@@ -1,14 +1,17 @@
 //! A fitted model as it is handed on: parameters with the names, units, targets and settings they belong to.
 
 use super::file::{HIGH, LOW};
-use super::{Parameters, TensorFile};
-use crate::data::Standardization;
+use super::{Parameters, TensorFile, lists};
+use crate::data::{Dataset, Standardization, default_names};
 use crate::{Error, Matrix, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
+
+/// Bytes of settings at most: a few dozen words and numbers, of which each may take many times its length in memory.
+const MOST_SETTINGS: usize = 1 << 20;
 
 /// A model file: [`Parameters`] in a safetensors file, everything else in its metadata.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +20,8 @@ pub struct Model {
     pub parameters: Parameters<f64>,
     /// The variables' names, distinct.
     pub names: Vec<String>,
+    /// Whether the names were given; if not, they are x0, x1, … and the model suits data with any names.
+    pub named: bool,
     /// E × d: which variables each training environment intervenes on, if known.
     pub targets: Option<Matrix<bool>>,
     /// The units that the parameters are in; none means the data's own.
@@ -43,10 +48,11 @@ pub struct Intervals {
 impl Model {
     /// A model of nothing but parameters: variables are called x0, x1, …
     pub fn new(parameters: Parameters<f64>) -> Self {
-        let names = (0..parameters.dim()).map(|j| format!("x{j}")).collect();
+        let names = default_names(parameters.dim());
         Model {
             parameters,
             names,
+            named: false,
             targets: None,
             standardization: None,
             reference: None,
@@ -93,6 +99,29 @@ impl Model {
         })
     }
 
+    /// Checks that `data`, called `what` in the sentence, has the model's variables: as many, under the same names, in
+    /// the same order. Parameters without names suit all data of as many variables.
+    pub fn check_variables(&self, data: &Dataset, what: &str) -> Result<()> {
+        let (found, expected) = (data.names(), &self.names);
+        if found.len() != expected.len() {
+            let (found, expected) = (found.len(), expected.len());
+            return Err(Error::invalid(format!(
+                "{what} has {found} variables, expected {expected} like the model"
+            )));
+        }
+        // Names that were set by hand count as given.
+        if !self.named && *expected == default_names(expected.len()) {
+            return Ok(());
+        }
+        match found.iter().zip(expected).position(|(found, expected)| found != expected) {
+            Some(j) => Err(Error::invalid(format!(
+                "variable {j} of {what} is '{:.100}', expected '{:.100}' like the model",
+                found[j], expected[j]
+            ))),
+            None => Ok(()),
+        }
+    }
+
     /// Reads a model file; a file of parameters alone is one too.
     pub fn read(path: &Path) -> Result<Model> {
         let file = TensorFile::read(path)?;
@@ -100,11 +129,9 @@ impl Model {
         let d = model.dim();
         let fail =
             |key: &str, problem: String| Error::file(path, format!("has the metadata {key} with {problem}"));
-        if let Some(names) = parse::<Vec<String>>(&file, "names").map_err(|e| fail("names", e))? {
-            if names.len() != d {
-                return Err(fail("names", format!("{} names, expected {d}", names.len())));
-            }
+        if let Some(names) = file.names(d).map_err(|e| Error::file(path, e))? {
             model.names = names;
+            model.named = true;
         }
         let units = |key: &str| match parse::<Standardization>(&file, key).map_err(|e| fail(key, e))? {
             Some(units) if !units.is_valid_for(d) => {
@@ -114,14 +141,22 @@ impl Model {
         };
         model.standardization = units("standardization")?;
         model.reference = units("reference")?;
-        if let Some(rows) = parse::<Vec<Vec<usize>>>(&file, "targets").map_err(|e| fail("targets", e))? {
-            if rows.iter().flatten().any(|j| *j >= d) {
-                return Err(fail("targets", format!("a variable out of range, expected numbers below {d}")));
-            }
-            model.targets = Some(Matrix::from_fn(rows.len(), d, |e, j| rows[e].contains(&j)));
+        if let Some(text) = file.metadata("targets") {
+            let environments = model.parameters.environments();
+            let targets = lists::targets(text, d, environments).map_err(|e| fail("targets", e))?;
+            model.targets = Some(targets);
+        }
+        if let Some(text) = file.metadata("settings").filter(|text| text.len() > MOST_SETTINGS) {
+            return Err(fail("settings", format!("{} bytes, expected at most {MOST_SETTINGS}", text.len())));
         }
         model.settings = parse(&file, "settings").map_err(|e| fail("settings", e))?.unwrap_or_default();
         if let Some(level) = parse::<f64>(&file, "intervals").map_err(|e| fail("intervals", e))? {
+            if !(level > 0.0 && level < 1.0) {
+                return Err(fail(
+                    "intervals",
+                    format!("the level {level}, expected a number between 0 and 1"),
+                ));
+            }
             let (low, high) = (file.parameters(LOW)?, file.parameters(HIGH)?);
             let shape = |p: &Parameters<f64>| {
                 p.tensors().iter().map(|t| (t.name, t.values.len())).collect::<Vec<_>>()
@@ -189,6 +224,7 @@ mod tests {
         };
         Model {
             names: vec!["gene a".into(), "γ".into()],
+            named: true,
             targets: Some(Matrix::from_fn(3, 2, |e, j| e > 0 && j == e - 1)),
             standardization: Some(Standardization { mean: vec![0.1, -7.0], scale: vec![1.0 / 3.0, 2.0] }),
             reference: Some(Standardization { mean: vec![0.2, -8.0], scale: vec![2.0 / 3.0, 4.0] }),
@@ -228,11 +264,17 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("model.safetensors");
         for (key, text, piece) in [
-            ("names", "[\"a\"]", "1 names, expected 2"),
+            ("names", "[\"a\"]", "found 1 names, expected 2"),
             ("names", "{", "no valid JSON"),
+            ("names", "[\"a\",\"a\"]", "the name `a` appears twice"),
+            ("names", "[\"a\",\"\"]", "the name of variable 1 is empty"),
             ("standardization", "{\"mean\":[0,0],\"scale\":[1,0]}", "2 scales above 0"),
             ("reference", "{\"mean\":[0],\"scale\":[1,1]}", "2 scales above 0"),
-            ("targets", "[[2]]", "numbers below 2"),
+            ("targets", "[[],[],[2]]", "numbers below 2"),
+            ("targets", "[[],[]]", "2 environments, expected 3"),
+            ("targets", &format!("[{}[]]", "[],".repeat(100_000)), "more than 3 environments"),
+            ("settings", &format!("[{}0]", "0,".repeat(1 << 20)), "expected at most 1048576"),
+            ("intervals", "1.5", "the level 1.5"),
         ] {
             let metadata = BTreeMap::from([(key.to_owned(), text.to_owned())]);
             TensorFile::write(&path, &[("", &model().parameters)], metadata).unwrap();

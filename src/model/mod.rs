@@ -14,6 +14,7 @@ pub mod basis;
 mod constraint;
 mod file;
 mod fitted;
+mod lists;
 mod penalty;
 #[cfg(test)]
 mod tests;
@@ -134,6 +135,11 @@ impl<T: Scalar> Parameters<T> {
     /// The number of variables.
     pub fn dim(&self) -> usize {
         self.biases.len()
+    }
+
+    /// The number of environments with an intervention, if there are any.
+    pub fn environments(&self) -> Option<usize> {
+        self.shift.as_ref().or(self.log_scale.as_ref()).map(Matrix::rows)
     }
 
     /// Every array with its name and shape, in a fixed order.

@@ -3,6 +3,7 @@
 use super::need::Need;
 use super::problem::Problem;
 use super::request::Request;
+use crate::data::Most;
 use axum::http::StatusCode;
 
 /// Bounds of a service.
@@ -44,6 +45,11 @@ fn over(what: &str, found: impl std::fmt::Display, most: impl std::fmt::Display)
 }
 
 impl Limits {
+    /// What a data file may hold.
+    pub(in crate::serve) fn most(&self) -> Most {
+        Most { variables: self.variables, bytes: self.job_bytes }
+    }
+
     /// Variables of data that arrives.
     pub fn check_variables(&self, found: usize) -> Result<(), Problem> {
         if found > self.variables {

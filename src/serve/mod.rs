@@ -7,6 +7,7 @@
 pub mod api;
 mod cache;
 mod clean;
+mod estimate;
 mod events;
 mod files;
 mod id;

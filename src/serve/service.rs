@@ -167,7 +167,7 @@ impl Service {
     }
 
     /// Checks everything that can be known before the work, and tells what that will need.
-    fn check(&self, request: &Request) -> std::result::Result<Need, Problem> {
+    pub(super) fn check(&self, request: &Request) -> std::result::Result<Need, Problem> {
         if let Some(wanted) = request.device().filter(|wanted| *wanted != "auto") {
             let wanted = wanted.to_lowercase();
             if !self.devices.iter().any(|(name, _)| name.to_lowercase().contains(&wanted)) {

@@ -107,12 +107,15 @@ fn what_a_job_would_need_is_looked_at_before_it_starts() {
         json!({ "kind": "sample", "model": model, "n": 900_000 }),
         json!({ "kind": "simulate", "settings": { "dim": 100, "rows": 100_000 } }),
         json!({ "kind": "fit", "dataset": data, "settings": { "model": "basis", "features": "polynomial:9" } }),
-        json!({ "kind": "fit", "dataset": data, "settings": { "model": "mlp", "hidden": 1_000_000 } }),
     ] {
         let sentence = refused(request.clone());
         assert!(sentence.contains("the memory that it needs is"), "{request}: {sentence}");
         assert!(sentence.ends_with("expected at most 8 MiB on this service"), "{sentence}");
     }
+    let hidden =
+        json!({ "kind": "fit", "dataset": data, "settings": { "model": "mlp", "hidden": 1_000_000 } });
+    let sentence = refused(hidden);
+    assert!(sentence.contains("hidden is 1000000, expected at most 4096"), "{sentence}");
     let many = refused(json!({ "kind": "sample", "model": model, "n": 2_000_000 }));
     assert!(many.contains("the number of samples is 2000000"), "{many}");
 

@@ -64,7 +64,7 @@ fn a_job_that_takes_too_long_fails_and_says_so() {
         json!({ "solver": "adam", "steps": 40_000_000 }),
         json!({ "bandwidth": 3, "lambda": 0.1, "penalty": "ingoing" }),
     ] {
-        let bootstrap = settings["solver"].is_null().then_some(1_000_000);
+        let bootstrap = settings["solver"].is_null().then_some(100_000);
         let request = json!({ "kind": "fit", "dataset": data, "settings": settings, "bootstrap": bootstrap });
         let job = client.run(&request);
         assert_eq!(job["state"], "failed", "{job}");

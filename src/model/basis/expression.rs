@@ -6,12 +6,12 @@
 use crate::data::Standardization;
 use crate::engine::cpu::simd::dispatch;
 use crate::{Error, Result, Scalar};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// Brackets within brackets at most: what is read by recursion must end before the stack does.
 const DEEPEST: usize = 100;
-/// Letters of a text at most, for the same reason.
+/// Letters of a text at most: what is evaluated at every row of the data should end some time.
 const LONGEST: usize = 10_000;
 
 /// A function of the state.
@@ -38,12 +38,24 @@ enum Node {
     OwnRestored(Arc<Standardization>),
     Minus(Box<Node>),
     Call(Function, Box<Node>),
-    Sum(Box<Node>, Box<Node>),
-    Difference(Box<Node>, Box<Node>),
-    Product(Box<Node>, Box<Node>),
-    Quotient(Box<Node>, Box<Node>),
+    /// From left to right, in one node: a long sum is no deep one, so that recursion stays shallow.
+    Sum(Box<Node>, Vec<(Term, Node)>),
+    /// The same for products.
+    Product(Box<Node>, Vec<(Factor, Node)>),
     Power(Box<Node>, i32),
     GeneralPower(Box<Node>, Box<Node>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Term {
+    Plus,
+    Minus,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Factor {
+    Times,
+    Over,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -72,9 +84,23 @@ const FUNCTIONS: [(&str, Function); 8] = [
 /// The name of the variable itself, where that means something.
 pub(super) const OWN: &str = "self";
 
+/// Variables by name.
+pub(crate) struct Variables<'a> {
+    names: &'a [String],
+    places: HashMap<&'a str, usize>,
+}
+
+impl<'a> Variables<'a> {
+    pub fn new(names: &'a [String]) -> Self {
+        // Of two with the same name the first is meant.
+        let places = names.iter().enumerate().rev().map(|(j, name)| (name.as_str(), j)).collect();
+        Variables { names, places }
+    }
+}
+
 impl Expression {
-    /// Reads a text in which `names` are variables. `own` says whether [`OWN`] is one too.
-    pub fn parse(text: &str, names: &[String], own: bool) -> Result<Self> {
+    /// Reads a text with these variables. `own` says whether [`OWN`] is one too.
+    pub fn parse(text: &str, names: &Variables<'_>, own: bool) -> Result<Self> {
         if text.len() > LONGEST {
             return Err(Error::invalid(format!(
                 "found an expression of {} letters, expected at most {LONGEST}",
@@ -164,9 +190,9 @@ impl Node {
                 );
             }};
         }
-        macro_rules! both {
-            ($a:expr, $b:expr, $left:ident, $right:ident => $new:expr) => {{
-                $a.fill(x, own, out, pool);
+        // What is in `out`, with another node's values.
+        macro_rules! with {
+            ($b:expr, $left:ident, $right:ident => $new:expr) => {{
                 let mut right = pool.pop().unwrap_or_default();
                 right.resize(count, 0.0);
                 $b.fill(x, own, &mut right, pool);
@@ -200,11 +226,28 @@ impl Node {
             Node::Power(a, 2) => each!(a, z => z * z),
             Node::Power(a, 3) => each!(a, z => z * z * z),
             Node::Power(a, exponent) => each!(a, z => z.powi(*exponent)),
-            Node::Sum(a, b) => both!(a, b, left, right => left + right),
-            Node::Difference(a, b) => both!(a, b, left, right => left - right),
-            Node::Product(a, b) => both!(a, b, left, right => left * right),
-            Node::Quotient(a, b) => both!(a, b, left, right => left / right),
-            Node::GeneralPower(a, b) => both!(a, b, left, right => left.powf(right)),
+            Node::Sum(a, terms) => {
+                a.fill(x, own, out, pool);
+                for (sign, b) in terms {
+                    match sign {
+                        Term::Plus => with!(b, left, right => left + right),
+                        Term::Minus => with!(b, left, right => left - right),
+                    }
+                }
+            }
+            Node::Product(a, factors) => {
+                a.fill(x, own, out, pool);
+                for (sign, b) in factors {
+                    match sign {
+                        Factor::Times => with!(b, left, right => left * right),
+                        Factor::Over => with!(b, left, right => left / right),
+                    }
+                }
+            }
+            Node::GeneralPower(a, b) => {
+                a.fill(x, own, out, pool);
+                with!(b, left, right => left.powf(right));
+            }
         }
     }
 
@@ -219,10 +262,14 @@ impl Node {
             Node::Minus(a) => Node::Minus(of(a)),
             Node::Call(function, a) => Node::Call(*function, of(a)),
             Node::Power(a, exponent) => Node::Power(of(a), *exponent),
-            Node::Sum(a, b) => Node::Sum(of(a), of(b)),
-            Node::Difference(a, b) => Node::Difference(of(a), of(b)),
-            Node::Product(a, b) => Node::Product(of(a), of(b)),
-            Node::Quotient(a, b) => Node::Quotient(of(a), of(b)),
+            Node::Sum(a, terms) => {
+                let terms = terms.iter().map(|(term, b)| (*term, b.of_standard(units)));
+                Node::Sum(of(a), terms.collect())
+            }
+            Node::Product(a, factors) => {
+                let factors = factors.iter().map(|(factor, b)| (*factor, b.of_standard(units)));
+                Node::Product(of(a), factors.collect())
+            }
             Node::GeneralPower(a, b) => Node::GeneralPower(of(a), of(b)),
         }
     }
@@ -234,11 +281,15 @@ impl Node {
                 all.insert(*j);
             }
             Node::Minus(a) | Node::Call(_, a) | Node::Power(a, _) => a.collect(all),
-            Node::Sum(a, b)
-            | Node::Difference(a, b)
-            | Node::Product(a, b)
-            | Node::Quotient(a, b)
-            | Node::GeneralPower(a, b) => {
+            Node::Sum(a, terms) => {
+                a.collect(all);
+                terms.iter().for_each(|(_, b)| b.collect(all));
+            }
+            Node::Product(a, factors) => {
+                a.collect(all);
+                factors.iter().for_each(|(_, b)| b.collect(all));
+            }
+            Node::GeneralPower(a, b) => {
                 a.collect(all);
                 b.collect(all);
             }
@@ -264,7 +315,7 @@ impl Function {
 struct Parser<'a> {
     text: &'a str,
     at: usize,
-    names: &'a [String],
+    names: &'a Variables<'a>,
     own: bool,
     depth: usize,
 }
@@ -276,7 +327,10 @@ impl Parser<'_> {
             None => "the end".into(),
         };
         let place = self.text[..self.at].chars().count() + 1;
-        Error::invalid(format!("'{}': found {found} at place {place}, expected {expected}", self.text.trim()))
+        Error::invalid(format!(
+            "'{:.200}': found {found} at place {place}, expected {expected}",
+            self.text.trim()
+        ))
     }
 
     fn skip_blanks(&mut self) {
@@ -297,28 +351,22 @@ impl Parser<'_> {
         if self.depth > DEEPEST {
             return Err(self.fail(&format!("at most {DEEPEST} brackets within each other")));
         }
-        let mut left = self.product()?;
+        let first = self.product()?;
+        let mut terms = Vec::new();
         while let Some(sign) = self.sign("+-−") {
-            let right = Box::new(self.product()?);
-            left = match sign {
-                '+' => Node::Sum(Box::new(left), right),
-                _ => Node::Difference(Box::new(left), right),
-            };
+            terms.push((if sign == '+' { Term::Plus } else { Term::Minus }, self.product()?));
         }
         self.depth -= 1;
-        Ok(left)
+        Ok(if terms.is_empty() { first } else { Node::Sum(Box::new(first), terms) })
     }
 
     fn product(&mut self) -> Result<Node> {
-        let mut left = self.signed()?;
+        let first = self.signed()?;
+        let mut factors = Vec::new();
         while let Some(sign) = self.sign("*/·") {
-            let right = Box::new(self.signed()?);
-            left = match sign {
-                '/' => Node::Quotient(Box::new(left), right),
-                _ => Node::Product(Box::new(left), right),
-            };
+            factors.push((if sign == '/' { Factor::Over } else { Factor::Times }, self.signed()?));
         }
-        Ok(left)
+        Ok(if factors.is_empty() { first } else { Node::Product(Box::new(first), factors) })
     }
 
     fn signed(&mut self) -> Result<Node> {
@@ -370,7 +418,7 @@ impl Parser<'_> {
             Some(c) if c.is_alphabetic() || c == '_' => {
                 let length = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
                 let word = &rest[..length];
-                if let Some(j) = self.names.iter().position(|name| name == word) {
+                if let Some(&j) = self.names.places.get(word) {
                     self.at += length;
                     return Ok(Node::Variable(j));
                 }
@@ -417,21 +465,23 @@ impl Parser<'_> {
     }
 
     fn variable(&self, name: &str) -> Result<Node> {
-        if let Some(j) = self.names.iter().position(|known| known == name) {
+        if let Some(&j) = self.names.places.get(name) {
             return Ok(Node::Variable(j));
         }
         if self.own && name == OWN {
             return Ok(Node::Own);
         }
-        let mut known = self.names.iter().take(10).map(String::as_str).collect::<Vec<_>>().join(", ");
-        if self.names.len() > 10 {
+        let names = self.names.names;
+        let mut known =
+            names.iter().take(10).map(|name| format!("{name:.60}")).collect::<Vec<_>>().join(", ");
+        if names.len() > 10 {
             known.push_str(", …");
         }
         if self.own {
             known = format!("{OWN}, {known}");
         }
         Err(Error::invalid(format!(
-            "'{}': unknown variable '{name}', expected one of {known}",
+            "'{:.200}': unknown variable '{name:.60}', expected one of {known}",
             self.text.trim()
         )))
     }
@@ -445,8 +495,12 @@ mod tests {
         ["x", "y", "gene a", "exp"].map(String::from).to_vec()
     }
 
+    fn parse(text: &str, names: &[String], own: bool) -> Result<Expression> {
+        Expression::parse(text, &Variables::new(names), own)
+    }
+
     fn value(text: &str) -> f64 {
-        Expression::parse(text, &names(), true).unwrap().at(&[2.0, -3.0, 5.0, 7.0], 1)
+        parse(text, &names(), true).unwrap().at(&[2.0, -3.0, 5.0, 7.0], 1)
     }
 
     #[test]
@@ -473,13 +527,13 @@ mod tests {
             // The same at two points at once.
             let x = [9.0, 2.0, 9.0, -3.0, 9.0, 5.0, 9.0, 7.0];
             let mut out = [0.0; 2];
-            let expression = Expression::parse(text, &names(), true).unwrap();
+            let expression = parse(text, &names(), true).unwrap();
             expression.fill(&x, 1, &mut out, &mut Vec::new());
             for (found, expected) in [(out[1], expected), (out[0], expression.at(&[9.0; 4], 1))] {
                 assert!((found - expected).abs() <= 1e-15 * expected.abs(), "{text}: {found} {expected}");
             }
         }
-        let gaussian = Expression::parse("exp(-0.5*((x-1)/2)^2)", &["x".into()], false).unwrap();
+        let gaussian = parse("exp(-0.5*((x-1)/2)^2)", &["x".into()], false).unwrap();
         assert!((gaussian.at(&[2.0], 0) - (-0.125f64).exp()).abs() < 1e-15);
         assert_eq!(gaussian.variables().iter().copied().collect::<Vec<_>>(), [0]);
     }
@@ -505,19 +559,35 @@ mod tests {
             (&powers, "powers of powers"),
             (&long, "expected at most 10000"),
         ] {
-            let sentence = Expression::parse(text, &names(), true).unwrap_err().to_string();
+            let sentence = parse(text, &names(), true).unwrap_err().to_string();
             assert!(sentence.contains(piece), "{sentence:.200}");
         }
         assert_eq!(value(&signs), 2.0);
-        assert!(Expression::parse("self", &names(), false).is_err());
+        assert!(parse("self", &names(), false).is_err());
     }
 
     #[test]
     fn names_are_written_so_that_they_can_be_read() {
         for name in ["x", "gene a", "exp", "self", "1st", "γ", "a-b"] {
             let names = vec!["other".to_owned(), name.to_owned()];
-            let read = Expression::parse(&written(name), &names, true).unwrap();
+            let read = parse(&written(name), &names, true).unwrap();
             assert_eq!(read.variables().iter().copied().collect::<Vec<_>>(), [1], "{name}");
         }
+    }
+
+    /// The longest sums and products on a stack that recursion over each of their terms would not fit on.
+    #[test]
+    fn long_texts_are_not_deep() {
+        let small = std::thread::Builder::new().stack_size(128 << 10);
+        let work = || {
+            let count = LONGEST / 2;
+            assert_eq!(value(&("x+".repeat(count - 1) + "x")), 2.0 * count as f64);
+            assert_eq!(value(&("x-".repeat(count - 1) + "x")), 2.0 - 2.0 * (count - 1) as f64);
+            assert_eq!(value(&("1*".repeat(count - 1) + "y")), -3.0);
+            assert_eq!(value(&("x/".repeat(count - 1) + "x")), 0.0);
+            let deep = "(".repeat(DEEPEST - 1) + "x" + &"+x)".repeat(DEEPEST - 1);
+            assert_eq!(value(&deep), 2.0 * DEEPEST as f64);
+        };
+        small.spawn(work).unwrap().join().unwrap();
     }
 }

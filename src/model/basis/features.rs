@@ -1,7 +1,7 @@
 //! Families of features by name, and lists of them in files.
 
 use super::MOST;
-use super::expression::{Expression, written};
+use super::expression::{Expression, Variables, written};
 use crate::data::Dataset;
 use crate::{Error, Result, input};
 use std::path::PathBuf;
@@ -74,7 +74,15 @@ impl FeatureChoice {
                 kept
             }
         };
-        texts.iter().map(|text| Expression::parse(text, data.names(), false)).collect()
+        if texts.len() > MOST {
+            return Err(Error::invalid(format!(
+                "found {} features of {} variables, expected at most {MOST}",
+                texts.len(),
+                data.dim()
+            )));
+        }
+        let variables = Variables::new(data.names());
+        texts.iter().map(|text| Expression::parse(text, &variables, false)).collect()
     }
 }
 

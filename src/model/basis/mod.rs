@@ -12,6 +12,7 @@ mod expression;
 mod features;
 
 pub(crate) use expression::Expression;
+use expression::Variables;
 pub use features::FeatureChoice;
 
 use crate::data::{Dataset, Standardization};
@@ -23,8 +24,21 @@ use std::sync::Arc;
 
 /// Widening of the box at either side, in widths of the data's range.
 const MARGIN: f64 = 0.5;
-/// Functions at most.
+/// Functions of a drift at most.
 const MOST: usize = 5000;
+/// Functions of a diffusion at most: there is a column of the data's length for each of them and each variable.
+const MOST_DIFFUSIONS: usize = 100;
+
+/// Checks what can be known of a diffusion before it is taken apart.
+pub(crate) fn check_diffusion(text: &str) -> Result<()> {
+    let found = 1 + text.bytes().filter(|byte| *byte == b',').count();
+    match found > MOST_DIFFUSIONS {
+        true => Err(Error::invalid(format!(
+            "the diffusion has {found} expressions, expected at most {MOST_DIFFUSIONS}"
+        ))),
+        false => Ok(()),
+    }
+}
 
 /// The functions that a drift and a diffusion are made of, and where they are known.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,16 +85,11 @@ impl Basis {
         centre: Option<&[f64]>,
     ) -> Result<Basis> {
         let features = features.expressions(data, centre)?;
-        if features.len() > MOST {
-            return Err(Error::invalid(format!(
-                "found {} features of {} variables, expected at most {MOST}",
-                features.len(),
-                data.dim()
-            )));
-        }
+        check_diffusion(diffusion)?;
+        let variables = Variables::new(data.names());
         let diffusion = diffusion
             .split(',')
-            .map(|text| Expression::parse(text, data.names(), true))
+            .map(|text| Expression::parse(text, &variables, true))
             .collect::<Result<Vec<_>>>()?;
         Basis::of_expressions(features, diffusion, data)
     }
@@ -259,10 +268,18 @@ impl Basis {
     }
 
     pub(crate) fn from_written(written: Written, names: &[String]) -> Result<Basis> {
-        let parse = |all: &[String], own: bool| {
-            all.iter().map(|text| Expression::parse(text, names, own)).collect::<Result<Vec<_>>>()
-        };
         let Written { features, diffusion, scales, centre, spread, low, high } = written;
+        if features.len() > MOST || diffusion.len() > MOST_DIFFUSIONS {
+            return Err(Error::invalid(format!(
+                "found {} features and {} diffusions, expected at most {MOST} and {MOST_DIFFUSIONS}",
+                features.len(),
+                diffusion.len()
+            )));
+        }
+        let variables = Variables::new(names);
+        let parse = |all: &[String], own: bool| {
+            all.iter().map(|text| Expression::parse(text, &variables, own)).collect::<Result<Vec<_>>>()
+        };
         let (features, diffusion) = (parse(&features, false)?, parse(&diffusion, true)?);
         let d = names.len();
         let fits = scales.len() == features.len()
@@ -331,6 +348,7 @@ mod tests {
             ("x0", "self", "expected at least 0"),
             ("x0", "0*self, 1", "expected a noise that is there"),
             ("x0", "", "expected a number"),
+            ("x0", &"1,".repeat(400_000), "400001 expressions, expected at most 100"),
             ("x7", "1", "unknown variable 'x7'"),
             ("# nothing\n\n", "1", "no features"),
         ] {

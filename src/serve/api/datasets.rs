@@ -2,7 +2,7 @@
 
 use super::uploads::{Received, receive};
 use super::{Answer, Shared};
-use crate::data::{Dataset, shape_of_npz};
+use crate::data::{Dataset, outline_of_csv, shape_of_npz};
 use crate::model::Model;
 use crate::serve::files::describe;
 use crate::serve::id::ContentId;
@@ -98,7 +98,7 @@ fn keep(
         service.limits.check_variables(dim)?;
         service.limits.check_bytes(8.0 * rows as f64 * dim as f64)?;
     }
-    let data = Dataset::read(&received.path, targets.as_deref())?;
+    let data = Dataset::read_within(&received.path, targets.as_deref(), &service.limits.most())?;
     service.limits.check_variables(data.dim())?;
     let place = service.files.dataset(&id);
     let mut bytes = received.bytes;
@@ -117,17 +117,9 @@ fn keep(
 /// 1=x3;2=x5,x6 as the file that goes with a csv file: a row of 0 and 1 for each of its environments.
 fn write_targets(service: &Service, path: &std::path::Path, text: &str) -> Answer<tempfile::TempPath> {
     let bad = |error: csv::Error| Problem::bad(format!("the file: {error}"));
-    let mut reader = csv::Reader::from_path(path).map_err(bad)?;
-    let header = reader.headers().map_err(bad)?.clone();
-    let env = header.iter().position(|name| name.trim() == "env");
-    let names: Vec<&str> = header.iter().map(str::trim).filter(|name| *name != "env").collect();
-    let mut last = 0;
-    for row in reader.records() {
-        let row = row.map_err(bad)?;
-        let e = env.and_then(|env| row.get(env)?.trim().parse::<usize>().ok()).unwrap_or(0);
-        last = last.max(e.min(MOST_ENVIRONMENTS));
-    }
-    let targets = parse_targets(text, &names, last + 1)?;
+    let (names, environments) = outline_of_csv(path, &service.limits.most(), MOST_ENVIRONMENTS)?;
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let targets = parse_targets(text, &names, environments)?;
     let file = tempfile::Builder::new().suffix(".csv").tempfile_in(service.files.uploads())?;
     let mut writer = csv::Writer::from_writer(file);
     writer.write_record(&names).map_err(bad)?;

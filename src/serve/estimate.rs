@@ -1,0 +1,36 @@
+//! What a service would say to a job, without taking it: the way in for tests that try many.
+
+use super::request::Request;
+use super::service::Service;
+use super::store::Store;
+use crate::data::Dataset;
+use crate::model::Model;
+use crate::{Error, Result};
+
+impl Service {
+    /// What the job in a request's body would need: bytes of memory and operations; or why it is refused.
+    pub fn estimate(&self, body: &[u8]) -> std::result::Result<(f64, f64), String> {
+        let request: Request =
+            serde_json::from_slice(body).map_err(|error| format!("the body is no request: {error}"))?;
+        let need = self.check(&request).map_err(|problem| problem.sentence)?;
+        Ok((need.bytes, need.operations))
+    }
+
+    /// Takes in a dataset, as if it had been uploaded; its id.
+    pub fn keep_dataset(&self, data: &Dataset) -> Result<String> {
+        let info = self.files.keep_dataset(data, "data.npz")?;
+        let written = self.store.write_now(Store::keep_dataset(&info));
+        written.map_err(|problem| Error::invalid(problem.sentence))?;
+        Ok(info.id.as_str().to_owned())
+    }
+
+    /// Takes in a model, as if it had been uploaded; its id.
+    pub fn keep_model(&self, model: &Model) -> Result<String> {
+        let path = self.files.uploads().join("model.safetensors");
+        model.write(&path)?;
+        let info = self.files.keep_model(&path, model.clone())?;
+        let written = self.store.write_now(Store::keep_model(&info));
+        written.map_err(|problem| Error::invalid(problem.sentence))?;
+        Ok(info.id.as_str().to_owned())
+    }
+}
