@@ -114,7 +114,7 @@ fn what_a_job_would_need_is_looked_at_before_it_starts() {
     }
     let hidden =
         json!({ "kind": "fit", "dataset": data, "settings": { "model": "mlp", "hidden": 1_000_000 } });
-    let sentence = refused(hidden);
+    let sentence = client.post("/v1/jobs", hidden.to_string()).refused(400);
     assert!(sentence.contains("hidden is 1000000, expected at most 4096"), "{sentence}");
     let many = refused(json!({ "kind": "sample", "model": model, "n": 2_000_000 }));
     assert!(many.contains("the number of samples is 2000000"), "{many}");
