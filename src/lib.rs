@@ -42,6 +42,9 @@
 //! # Ok::<(), skds::Error>(())
 //! ```
 
+#[macro_use]
+mod stderr;
+
 pub mod bench;
 pub mod cli;
 pub mod data;

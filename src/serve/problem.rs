@@ -83,7 +83,7 @@ fn source_problem(source: &std::io::Error, said: &str) -> Problem {
     if is_full(source) {
         return Problem::disk_full();
     }
-    eprintln!("error: {said}");
+    say!("error: {said}");
     Problem::internal()
 }
 
@@ -96,7 +96,7 @@ impl From<rusqlite::Error> for Problem {
         if error == rusqlite::Error::QueryReturnedNoRows {
             return Problem::unknown("dataset or model");
         }
-        eprintln!("error: {error}");
+        say!("error: {error}");
         Problem::internal()
     }
 }

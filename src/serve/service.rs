@@ -319,7 +319,7 @@ impl Service {
         // Nothing else can be written down either while the disk is full: this waits until there is room. If the service ends
         // before, the jobs are unfinished on the disk and are done again next time.
         while let Err(problem) = self.store.write_now(change()) {
-            eprintln!("error: results could not be kept: {}", problem.sentence);
+            say!("error: results could not be kept: {}", problem.sentence);
             if self.is_closing() {
                 return;
             }
@@ -328,7 +328,7 @@ impl Service {
         for id in ids {
             match self.job(&id) {
                 Ok(job) => self.lives.end(job),
-                Err(problem) => eprintln!("error: {}", problem.sentence),
+                Err(problem) => say!("error: {}", problem.sentence),
             }
         }
     }

@@ -68,7 +68,7 @@ fn serve(service: &Service, gpu: Option<&GpuEngine>, device: &str, tickets: Vec<
             Ok(finished) => service.end(&ticket.id, JobState::Done, Some(finished), None),
             Err(error) => {
                 if matches!(error, Error::Io { .. }) {
-                    eprintln!("error: {error}");
+                    say!("error: {error}");
                 }
                 service.end(&ticket.id, JobState::Failed, None, Some(sentence_of(&error)));
             }
