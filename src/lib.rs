@@ -42,9 +42,6 @@
 //! # Ok::<(), skds::Error>(())
 //! ```
 
-#[macro_use]
-mod stderr;
-
 pub mod bench;
 pub mod cli;
 pub mod data;
