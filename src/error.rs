@@ -33,6 +33,9 @@ pub enum Error {
     /// The work was told to stop ([`Progress::stop`](crate::Progress::stop)).
     #[error("the work was stopped")]
     Stopped,
+    /// The work itself broke: a program that was called failed, or this one has a mistake.
+    #[error("{0}")]
+    Failed(String),
     /// A device computed something else than the reference did.
     #[error("{0}")]
     Mismatch(String),

@@ -67,6 +67,7 @@ mod scalar;
 pub mod serve;
 pub mod simulate;
 pub mod solve;
+mod stderr;
 
 pub use error::{DeviceFailure, Error, Result};
 pub use matrix::Matrix;

@@ -7,6 +7,7 @@ use crate::experiment::{
     published_text, seconds_text, significance_text, summaries,
 };
 use crate::plot::{check_picture_path, write_grid, write_picture};
+use crate::stderr::say;
 use crate::{Error, Progress, Result};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -119,7 +120,7 @@ struct Warner;
 
 impl Observer for Warner {
     fn damaged(&self, path: &Path, problem: &str) {
-        eprintln!("warning: {} is no finished cell ({problem}) and is computed anew", path.display());
+        say!("warning: {} is no finished cell ({problem}) and is computed anew", path.display());
     }
 }
 
@@ -193,7 +194,7 @@ impl ResultArgs {
             return Err(Error::invalid(found));
         }
         if missing > 0 {
-            eprintln!("warning: {missing} of {} cells are missing", missing + cells.len());
+            say!("warning: {missing} of {} cells are missing", missing + cells.len());
         }
         Ok((plan, cells))
     }

@@ -14,6 +14,7 @@ use crate::model::Activation;
 use crate::model::basis::FeatureChoice;
 use crate::objective::Objective;
 use crate::serve::{FitRequest, Request};
+use crate::stderr::say;
 use crate::{Error, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -185,7 +186,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     if !settings.standardize
         && let Some(hint) = scales_differ(&data)
     {
-        eprintln!("{hint}");
+        say!("{hint}");
     }
     let problem = Problem::new(&data, &settings)?;
     if problem.settings.is_exact()? {
@@ -407,9 +408,10 @@ impl Watcher for Watch<'_> {
             let rate = f64::from(record.step - self.first) / self.start.elapsed().as_secs_f64();
             let left = f64::from(self.problem.settings.steps - record.step) / rate.max(1e-9);
             let steps = self.problem.settings.steps;
-            eprintln!(
+            say!(
                 "{} of {steps} steps, loss {:.4e}, {rate:.0} per second, {left:.0} s left",
-                record.step, record.loss
+                record.step,
+                record.loss
             );
         }
     }

@@ -18,6 +18,7 @@ mod serve;
 mod simulate;
 mod validate;
 
+use crate::stderr::say;
 use crate::{Error, Result};
 use clap::{Parser, Subcommand};
 use serde::Serialize;
@@ -131,7 +132,7 @@ fn ended(result: Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}");
+            say!("error: {error}");
             ExitCode::from(exit_code(&error))
         }
     }
@@ -139,7 +140,11 @@ fn ended(result: Result<()>) -> ExitCode {
 
 fn exit_code(error: &Error) -> u8 {
     match error {
-        Error::NonFinite(_) | Error::Mismatch(_) | Error::Device { .. } | Error::Stopped => 1,
+        Error::NonFinite(_)
+        | Error::Failed(_)
+        | Error::Mismatch(_)
+        | Error::Device { .. }
+        | Error::Stopped => 1,
         _ => 2,
     }
 }

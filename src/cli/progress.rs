@@ -1,6 +1,7 @@
 //! Shows how far a long evaluation is: a bar on a terminal, plain lines elsewhere.
 
 use crate::Progress;
+use crate::stderr::say;
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -45,7 +46,7 @@ impl Watch {
                     }
                     let left = ((all - so_far.min(all)) as f64 / rate).min(1e9);
                     let left = HumanDuration(Duration::from_secs_f64(left));
-                    eprintln!("{so_far} of {all} {what}, {rate:.3e} per second, {left} left");
+                    say!("{so_far} of {all} {what}, {rate:.3e} per second, {left} left");
                 }
             }
         });

@@ -4,6 +4,7 @@ use super::print;
 use crate::data::Dataset;
 use crate::output::write_atomically;
 use crate::serve::Request;
+use crate::stderr::say;
 use crate::{Error, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Deserialize;
@@ -147,7 +148,7 @@ impl Remote {
         let goes_on = format!("the job goes on at the service: {}/#{}", self.url, named.id);
         // Another handler has nothing to say of jobs elsewhere; there is none.
         let _ = ctrlc::set_handler(move || {
-            eprintln!("{goes_on}");
+            say!("{goes_on}");
             std::process::exit(130);
         });
         let response = self.get(&format!("/v1/jobs/{}/events", named.id))?;
@@ -196,12 +197,12 @@ impl Remote {
                         None if json => print(data)?,
                         None if line_at.elapsed() >= LINE_EVERY => {
                             line_at = Instant::now();
-                            eprintln!("{:.0} %{loss}, {left:.0} s left", 100.0 * share);
+                            say!("{:.0} %{loss}, {left:.0} s left", 100.0 * share);
                         }
                         None => {}
                     }
                 }
-                "log" => eprintln!("{}", value["line"].as_str().unwrap_or("")),
+                "log" => say!("{}", value["line"].as_str().unwrap_or("")),
                 "state" if matches!(value["state"].as_str(), Some("done" | "failed" | "cancelled")) => {
                     if let Some(bar) = bar {
                         bar.finish_and_clear();
