@@ -173,7 +173,10 @@ fn links_are_followed_and_stay() {
     write(&outer).unwrap();
     assert_eq!(std::fs::read(&from).unwrap(), b"new");
     assert!(!from.is_symlink() && to.is_symlink() && outer.is_symlink());
-    assert_eq!((names(&folder.path().join("in")), names(&folder.path().join("there"))), (vec!["from".into()], vec!["to".into()]));
+    assert_eq!(
+        (names(&folder.path().join("in")), names(&folder.path().join("there"))),
+        (vec!["from".into()], vec!["to".into()])
+    );
     // One that leads nowhere yet makes the file; one into a folder that is not there, or in a circle, says so.
     std::fs::remove_file(&from).unwrap();
     write(&outer).unwrap();
@@ -181,7 +184,10 @@ fn links_are_followed_and_stay() {
     let lost = folder.path().join("lost");
     symlink("nowhere/file", &lost).unwrap();
     let sentence = write(&lost).unwrap_err().to_string();
-    assert!(sentence.contains("a link to") && sentence.contains("nowhere/file, in a folder that does not exist"), "{sentence}");
+    assert!(
+        sentence.contains("a link to") && sentence.contains("nowhere/file, in a folder that does not exist"),
+        "{sentence}"
+    );
     let round = folder.path().join("round");
     symlink("round", &round).unwrap();
     let sentence = write(&round).unwrap_err().to_string();

@@ -2,6 +2,7 @@
 
 use super::store::now;
 use super::who::Who;
+use crate::stderr::say;
 use serde_json::json;
 use std::fs::File;
 use std::io::Write;
@@ -12,12 +13,20 @@ const LONGEST: u64 = 64 << 20;
 /// Old ones that are kept.
 const KEPT: u32 = 4;
 
+/// The log, in the service's folder.
+pub const FILE: &str = "audit.log";
+
 /// A line about a change. `by` is none if the service itself made it, by its owner's rule.
 pub fn line(by: Option<&Who>, what: &str, about: &str, id: &str) -> String {
-    let who = by.map_or("service", Who::owner);
     let address = by.map(|who| who.address.to_string());
+    entry(by.map_or("service", Who::owner), address.as_deref(), what, about, id)
+}
+
+/// A line about what someone did.
+pub fn entry(who: &str, address: Option<&str>, what: &str, about: &str, id: &str) -> String {
     let when = (1e3 * now()).round() / 1e3;
-    json!({ "when": when, "who": who, "address": address, "what": what, "about": about, "id": id }).to_string()
+    json!({ "when": when, "who": who, "address": address, "what": what, "about": about, "id": id })
+        .to_string()
 }
 
 /// The log, for one thread that writes.

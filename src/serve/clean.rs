@@ -1,10 +1,12 @@
 //! Removes old data that is on record, by the owner's rule and no other. What is on no record is moved aside, never removed.
 
 use super::audit::line;
+use super::folder::Claim;
 use super::id::{ContentId, JobId};
 use super::problem::Problem;
 use super::service::Service;
 use super::store::now;
+use crate::stderr::say;
 use rusqlite::{Transaction, params};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -58,24 +60,28 @@ pub(super) fn clean(service: &Service) -> Result<(), Problem> {
 
 /// Ended before a time, oldest first.
 fn ended_jobs(service: &Service, before: f64) -> Result<Vec<JobId>, Problem> {
-    let ids: Vec<String> = service.store.read(|db| {
+    let ids: Vec<String> = service.store.readers.with(|db| {
         let mut query = db.prepare(
             "SELECT id FROM jobs WHERE state IN ('done', 'failed', 'cancelled') AND finished < ?1 ORDER BY finished",
         )?;
-        query.query_map([before], |row| row.get(0))?.collect()
+        let ids = query.query_map([before], |row| row.get(0))?;
+        Ok(ids.collect::<rusqlite::Result<_>>()?)
     })?;
     // One with another name is none that this version made.
     Ok(ids.into_iter().filter_map(|id| JobId::try_from(id).ok()).collect())
 }
 
-/// What an end of the service came in the midst of: with its record it is back, without it is gone.
-pub(super) fn finish_removals(service: &Service) -> Result<(), Problem> {
+/// What an end of the service came in the midst of: with its record it is back, without it is gone. Without any records it is
+/// set aside.
+pub(super) fn finish_removals(service: &Service, claim: Claim) -> Result<(), Problem> {
     for (away, place) in service.files.taken_away() {
         let table = place.parent().and_then(file_name).unwrap_or_default();
         let id = place.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let on_record = ["jobs", "datasets", "models"].contains(&table.as_str()) && service.store.has(&table, &id)?;
+        let on_record =
+            ["jobs", "datasets", "models"].contains(&table.as_str()) && service.store.has(&table, &id)?;
         match on_record && !place.exists() {
             true => service.files.bring_back(&away, &place)?,
+            false if claim == Claim::Recovered => service.files.set_aside(&away)?,
             false => discard(&away),
         }
     }
@@ -100,27 +106,19 @@ fn remove_with_record(
     let away = service.files.take_away(path)?;
     let removed = Arc::new(AtomicBool::new(false));
     let found = removed.clone();
-    let answer = service.store.write_logged(line, move |db| {
-        match delete(db)? {
-            // Nothing has changed, and nothing is logged.
-            0 => Err(rusqlite::Error::StatementChangedRows(0)),
-            _ => {
-                found.store(true, Ordering::Relaxed);
-                Ok(())
-            }
-        }
-    });
-    let answer = answer.blocking_recv().unwrap_or_else(|_| Err(Problem::internal()));
-    match (removed.load(Ordering::Relaxed) && answer.is_ok(), away) {
-        (true, Some(away)) => discard(&away),
-        (false, Some(away)) if !path.exists() => service.files.bring_back(&away, path)?,
-        (false, Some(away)) => discard(&away),
-        (_, None) => {}
+    let answer = service.store.write_logged_now(Box::new(move |db| {
+        let gone = delete(db)? > 0;
+        found.store(gone, Ordering::Relaxed);
+        Ok(gone.then_some(line))
+    }));
+    match away {
+        Some(away) if removed.load(Ordering::Relaxed) && answer.is_ok() => discard(&away),
+        // Its record stays, and so does it.
+        Some(away) if !path.exists() => service.files.bring_back(&away, path)?,
+        Some(away) => discard(&away),
+        None => {}
     }
-    match removed.load(Ordering::Relaxed) {
-        true => answer,
-        false => Ok(()),
-    }
+    answer
 }
 
 fn remove(service: &Service, id: &JobId) -> Result<(), Problem> {
@@ -137,9 +135,10 @@ fn remove_unused(service: &Service, before: f64) -> Result<(), Problem> {
             "created < ?1 AND NOT EXISTS
              (SELECT 1 FROM jobs WHERE instr(request, {table}.id) OR instr(coalesce(result, ''), {table}.id))"
         );
-        let ids: Vec<String> = service.store.read(|db| {
+        let ids: Vec<String> = service.store.readers.with(|db| {
             let mut query = db.prepare(&format!("SELECT id FROM {table} WHERE {unused}"))?;
-            query.query_map([before], |row| row.get(0))?.collect()
+            let ids = query.query_map([before], |row| row.get(0))?;
+            Ok(ids.collect::<rusqlite::Result<_>>()?)
         })?;
         for id in ids {
             let id = ContentId::try_from(id)?;
@@ -163,9 +162,11 @@ fn remove_unused(service: &Service, before: f64) -> Result<(), Problem> {
 /// What is not on record, because a crash came between the two or because someone put it there: folders of jobs, files of
 /// datasets and models. What has just come may be about to be written down.
 fn set_strays_aside(service: &Service) -> Result<(), Problem> {
-    for (table, folder) in
-        [("jobs", service.files.jobs()), ("datasets", service.files.datasets()), ("models", service.files.models())]
-    {
+    for (table, folder) in [
+        ("jobs", service.files.jobs()),
+        ("datasets", service.files.datasets()),
+        ("models", service.files.models()),
+    ] {
         for path in entries(&folder)?.into_iter().filter(|path| table == "jobs" || !is_new(path)) {
             let id = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             let expected = match table {

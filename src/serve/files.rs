@@ -6,6 +6,7 @@ use super::store::{DatasetInfo, EnvironmentInfo, ModelInfo, now};
 use crate::data::Dataset;
 use crate::model::Model;
 use crate::output::{create_folder, sync_folder};
+use crate::stderr::say;
 use crate::{Error, Result};
 use sha2::{Digest, Sha256};
 use std::fs::File;
@@ -28,6 +29,7 @@ impl Files {
     pub fn open(root: &Path, recover: bool) -> Result<(Self, Claim)> {
         let claim = folder::claim(root, recover)?;
         create_folder(root)?;
+        folder::make_private(root, claim);
         let path = root.join(folder::LOCK);
         let lock = File::create(&path).map_err(|source| Error::Io { action: "create", path, source })?;
         lock.try_lock()
@@ -35,7 +37,6 @@ impl Files {
         if claim != Claim::Own {
             folder::mark(root)?;
         }
-        folder::make_private(root);
         let files = Files { root: root.to_path_buf(), _lock: lock };
         for folder in folder::FOLDERS.into_iter().chain(["uploads"]) {
             create_folder(&files.root.join(folder))?;
@@ -105,7 +106,8 @@ impl Files {
 
     /// Moves something of a folder in the root to a folder of the same name elsewhere in it, under a name that is free.
     fn moved(&self, path: &Path, to: &str) -> Result<PathBuf> {
-        let inside = path.parent().and_then(|folder| folder.strip_prefix(&self.root).ok()).unwrap_or(Path::new(""));
+        let inside =
+            path.parent().and_then(|folder| folder.strip_prefix(&self.root).ok()).unwrap_or(Path::new(""));
         let folder = self.root.join(to).join(inside);
         create_folder(&folder)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -132,11 +134,7 @@ impl Files {
     }
 
     pub fn audit_log(&self) -> PathBuf {
-        self.root.join("audit.log")
-    }
-
-    pub fn root(&self) -> &Path {
-        &self.root
+        self.root.join(super::audit::FILE)
     }
 
     pub fn uploads(&self) -> PathBuf {

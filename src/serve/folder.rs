@@ -3,11 +3,13 @@
 use super::files::{Files, describe, hash_of, info_of};
 use super::id::ContentId;
 use super::schema;
+use super::shares::Holder;
 use super::store::Store;
 use super::who::DEFAULT_OWNER;
 use crate::data::Dataset;
 use crate::model::Model;
 use crate::output::write_atomically;
+use crate::stderr::say;
 use crate::{Error, Result, input};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
@@ -58,7 +60,10 @@ pub fn claim(root: &Path, recover: bool) -> Result<Claim> {
     let has = |name: &str| names.iter().any(|known| known == name);
     let has_database = has(DATABASE);
     if recover && has_database {
-        return Err(Error::file(root, format!("--recover is given but {DATABASE} is there, expected it to be gone")));
+        return Err(Error::file(
+            root,
+            format!("--recover is given but {DATABASE} is there, expected it to be gone"),
+        ));
     }
     if has(MARKER) {
         check_marker(&root.join(MARKER))?;
@@ -90,14 +95,17 @@ pub fn claim(root: &Path, recover: bool) -> Result<Claim> {
         None => Ok(Claim::New),
         Some(_) => Err(Error::file(
             root,
-            format!("is not empty and no service's (it has no {MARKER}), expected a new or empty folder for --data"),
+            format!(
+                "is not empty and no service's (it has no {MARKER}), expected a new or empty folder for --data"
+            ),
         )),
     }
 }
 
 /// Whether no data is in a service's folder.
 fn is_unused(root: &Path) -> bool {
-    let is_empty = |name: &str| std::fs::read_dir(root.join(name)).map_or(true, |mut found| found.next().is_none());
+    let is_empty =
+        |name: &str| std::fs::read_dir(root.join(name)).map_or(true, |mut found| found.next().is_none());
     FOLDERS.into_iter().all(is_empty)
 }
 
@@ -107,7 +115,10 @@ fn check_marker(path: &Path) -> Result<()> {
     match marker.format {
         FORMAT => Ok(()),
         found => {
-            let problem = format!("has format {found}, expected {FORMAT}: it is a folder of another version, {}", marker.program);
+            let problem = format!(
+                "has format {found}, expected {FORMAT}: it is a folder of another version, {}",
+                marker.program
+            );
             Err(Error::file(path, problem))
         }
     }
@@ -122,12 +133,26 @@ pub fn mark(root: &Path) -> Result<()> {
     })
 }
 
-/// Nobody but the owner looks into it. Disks without permissions have none to give.
-pub fn make_private(root: &Path) {
+/// Nobody but its user looks into the folder, nor into what an earlier version left there. Disks without permissions have none
+/// to give.
+pub fn make_private(root: &Path, claim: Claim) {
     #[cfg(unix)]
     {
-        let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
-        if let Err(error) = std::fs::set_permissions(root, private) {
+        use std::os::unix::fs::PermissionsExt;
+        fn set(path: &Path, all: bool) -> std::io::Result<()> {
+            let data = std::fs::symlink_metadata(path)?;
+            let mode = if data.is_dir() { 0o700 } else { 0o600 };
+            if !data.is_symlink() && data.permissions().mode() & 0o777 != mode {
+                std::fs::set_permissions(path, PermissionsExt::from_mode(mode))?;
+            }
+            if data.is_dir() && all {
+                for entry in std::fs::read_dir(path)? {
+                    set(&entry?.path(), all)?;
+                }
+            }
+            Ok(())
+        }
+        if let Err(error) = set(root, claim == Claim::Adopted) {
             say!("warning: {} stays as readable as it is: {error}", root.display());
         }
     }
@@ -135,6 +160,7 @@ pub fn make_private(root: &Path) {
 
 /// Writes down the datasets and models that are in the folder. What cannot be read is on no record, and is moved aside as such.
 pub fn recover(files: &Files, store: &Store) -> Result<()> {
+    let holder = Holder::Owner(DEFAULT_OWNER.into());
     let mut counts = [0; 2];
     for path in entries(&files.datasets())? {
         let Some(id) = id_of(&path) else { continue };
@@ -142,17 +168,16 @@ pub fn recover(files: &Files, store: &Store) -> Result<()> {
         let bytes = std::fs::metadata(&path).map_or(0, |data| data.len());
         let name = format!("recovered-{}.npz", &id.as_str()[..8]);
         let info = describe(id, &name, &data, bytes);
-        let (keep, share) =
-            (Store::keep_dataset(&info), Store::share("datasets", &info.id, DEFAULT_OWNER, Some(&name)));
-        written(store.write_now(move |db| keep(db).and_then(|()| share(db))))?;
+        written(store.write_now(Store::keep_dataset(&info, &holder)))?;
         counts[0] += 1;
     }
     for path in entries(&files.models())? {
-        let Some(id) = id_of(&path).filter(|id| hash_of(&path).is_ok_and(|hash| hash == *id)) else { continue };
+        let Some(id) = id_of(&path).filter(|id| hash_of(&path).is_ok_and(|hash| hash == *id)) else {
+            continue;
+        };
         let Ok(model) = Model::read(&path) else { continue };
         let info = info_of(id, model);
-        let (keep, share) = (Store::keep_model(&info), Store::share("models", &info.id, DEFAULT_OWNER, None));
-        written(store.write_now(move |db| keep(db).and_then(|()| share(db))))?;
+        written(store.write_now(Store::keep_model(&info, &holder)))?;
         counts[1] += 1;
     }
     say!("note: {} datasets and {} models were recovered", counts[0], counts[1]);

@@ -131,7 +131,10 @@ fn summary_of(row: &Row<'_>) -> JobSummary {
     let number = |place: usize| row.get::<_, Option<f64>>(place).ok().flatten();
     let state = text(2).map_or(JobState::Unreadable, |name| JobState::of(&name));
     let unreadable = (state == JobState::Unreadable).then(|| {
-        format!("the record has the state '{}', which this version does not know", text(2).unwrap_or_default())
+        format!(
+            "the record has the state '{}', which this version does not know",
+            text(2).unwrap_or_default()
+        )
     });
     JobSummary {
         id: text(0).unwrap_or_default(),

@@ -1,6 +1,7 @@
 //! What clients are told when something is wrong: a sentence that says nothing about the host.
 
 use crate::Error;
+use crate::stderr::say;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -41,6 +42,13 @@ impl Problem {
 
     pub fn internal() -> Self {
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the service failed; its log says more")
+    }
+
+    /// Of a dataset or model whose record is not as it should be.
+    pub fn unreadable() -> Self {
+        let sentence =
+            "what is on record of this file cannot be read by this version of the service: upload it again";
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, sentence)
     }
 
     pub fn disk_full() -> Self {

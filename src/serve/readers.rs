@@ -26,6 +26,14 @@ impl Readers {
         self.free.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
+    /// Looks something up at length, on a thread that may wait.
+    pub fn with<T>(&self, look: impl FnOnce(&Connection) -> Result<T, Problem>) -> Result<T, Problem> {
+        let connection = self.take()?;
+        let found = look(&connection);
+        self.free().push(connection);
+        found
+    }
+
     fn take(&self) -> rusqlite::Result<Connection> {
         match self.free().pop() {
             Some(connection) => Ok(connection),
@@ -44,10 +52,7 @@ impl Service {
         let seat = readers.seats.clone().acquire_owned().await.map_err(|_| Problem::internal())?;
         let service = self.clone();
         let found = tokio::task::spawn_blocking(move || {
-            let readers = &service.store.readers;
-            let connection = readers.take()?;
-            let found = look(&service, &connection);
-            readers.free().push(connection);
+            let found = service.store.readers.with(|db| look(&service, db));
             drop(seat);
             found
         });

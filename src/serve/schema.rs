@@ -35,6 +35,7 @@ const OWNERS: &str = "
     CREATE TABLE shares (
         kind TEXT NOT NULL, id TEXT NOT NULL, owner TEXT NOT NULL, name TEXT, created REAL NOT NULL,
         PRIMARY KEY (kind, id, owner)) WITHOUT ROWID;
+    CREATE TABLE beats (one INTEGER PRIMARY KEY CHECK (one = 1), at REAL NOT NULL);
     CREATE INDEX shares_by_owner ON shares (owner, kind, created);";
 
 /// The step to version k + 1 is at place k.
@@ -79,7 +80,9 @@ fn check_first(path: &Path, db: &Connection) -> Result<()> {
         tables.map_err(|error| Error::file(path, format!("is no database of a service: {error}")))?;
     let missing = ["datasets", "models", "jobs"].into_iter().find(|name| !tables.iter().any(|t| t == name));
     match missing.filter(|_| !tables.is_empty()) {
-        Some(missing) => Err(Error::file(path, format!("is no database of a service: it has no table {missing}"))),
+        Some(missing) => {
+            Err(Error::file(path, format!("is no database of a service: it has no table {missing}")))
+        }
         None => Ok(()),
     }
 }
@@ -88,7 +91,8 @@ fn check_first(path: &Path, db: &Connection) -> Result<()> {
 pub fn is_of_a_service(path: &Path) -> Result<()> {
     let wrong = |error: rusqlite::Error| Error::file(path, format!("is no database of a service: {error}"));
     let db = Connection::open_with_flags(path, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(wrong)?;
-    let jobs = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('datasets', 'models', 'jobs')";
+    let jobs =
+        "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('datasets', 'models', 'jobs')";
     match db.query_row(jobs, [], |row| row.get::<_, i64>(0)).map_err(wrong)? {
         3 => Ok(()),
         _ => Err(Error::file(path, "is no database of a service: its tables are others")),
@@ -108,12 +112,8 @@ fn with_owners(db: &Transaction<'_>) -> rusqlite::Result<()> {
         query.query_map([], parsed)?.filter(|row| row.is_ok()).collect()
     };
     for (id, request) in all("SELECT id, request FROM jobs")? {
-        db.prepare_cached("UPDATE jobs SET dataset = ?2, model = ?3, about = ?4 WHERE id = ?1")?.execute(params![
-            id,
-            request["dataset"].as_str(),
-            request["model"].as_str(),
-            about(&request)
-        ])?;
+        db.prepare_cached("UPDATE jobs SET dataset = ?2, model = ?3, about = ?4 WHERE id = ?1")?
+            .execute(params![id, request["dataset"].as_str(), request["model"].as_str(), about(&request)])?;
     }
     for (id, info) in all("SELECT id, info FROM datasets")? {
         let count = |name: &str| info[name].as_array().map_or(0, Vec::len) as i64;
@@ -170,7 +170,8 @@ mod tests {
         let row = "id || ' ' || owner || ' ' || coalesce(dataset, '-') || ' ' || about || ' ' || created";
         let jobs = texts(&format!("SELECT {row} FROM jobs ORDER BY id"));
         assert_eq!(jobs, ["a default d linear by Adam 1.5", "b default -  2.5"]);
-        let row = "id || ' ' || name || ' ' || bytes || ' ' || rows || ' ' || variables || ' ' || environments";
+        let row =
+            "id || ' ' || name || ' ' || bytes || ' ' || rows || ' ' || variables || ' ' || environments";
         assert_eq!(texts(&format!("SELECT {row} FROM datasets")), ["d train.npz 7 3 2 1", "e  0 0 0 0"]);
         let shares = "SELECT kind || ' ' || id || ' ' || owner FROM shares";
         assert_eq!(texts(shares), ["datasets d default", "datasets e default", "models m default"]);

@@ -9,6 +9,7 @@ use super::store::{JobState, Progress, now};
 use super::work;
 use crate::engine::Place;
 use crate::engine::gpu::GpuEngine;
+use crate::stderr::say;
 use crate::{Error, Result};
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;

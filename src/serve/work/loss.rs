@@ -138,7 +138,12 @@ fn answers(
 }
 
 /// The losses of each dataset's environments, at once; of several datasets, none for those with one that is not finite.
-fn run(work: &Work<'_>, request: &LossRequest, ids: &[&ContentId], bandwidth: f64) -> Result<Vec<Option<Vec<f64>>>> {
+fn run(
+    work: &Work<'_>,
+    request: &LossRequest,
+    ids: &[&ContentId],
+    bandwidth: f64,
+) -> Result<Vec<Option<Vec<f64>>>> {
     let service = work.service;
     let model = service.model(&request.model)?;
     let data: Vec<Arc<Dataset>> =
