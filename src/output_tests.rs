@@ -150,12 +150,13 @@ fn a_copy_has_its_name_only_once_it_is_whole() {
 #[test]
 fn a_folder_that_cannot_reach_the_disk_is_an_error() {
     let (_folder, from, to) = two_folders();
-    for work in [
-        &|| write_atomically(&to, |w| w.write_all(b"x")) as &dyn Fn() -> Result<()>,
+    let all: [&dyn Fn() -> Result<()>; 4] = [
+        &|| write_atomically(&to, |w| w.write_all(b"x")),
         &|| link(&from, &to),
         &|| create_folder(&to.with_file_name("new")),
         &|| rename(&from, &to),
-    ] {
+    ];
+    for work in all {
         assert!(watched(&[Step::SyncFolder], work).0.is_err());
     }
 }

@@ -33,10 +33,15 @@ struct Times {
 }
 
 impl Metrics {
-    /// A set of dispatches has evaluated so many losses.
+    /// A set of dispatches evaluates so many losses; none of them for the first time if it is another try.
     pub fn evaluated(&self, losses: usize) {
         self.evaluations.fetch_add(1, Ordering::Relaxed);
         self.evaluated_losses.fetch_add(losses as u64, Ordering::Relaxed);
+    }
+
+    #[cfg(test)]
+    pub fn evaluations(&self) -> u64 {
+        self.evaluations.load(Ordering::Relaxed)
     }
 
     pub fn ended(&self, state: JobState) {

@@ -165,7 +165,7 @@ mod tests {
         let texts = |query: &str| -> Vec<String> {
             let mut query = db.prepare(query).unwrap();
             let rows = query.query_map([], |row| row.get(0)).unwrap();
-            rows.map(Result::unwrap).collect()
+            rows.map(|row| row.unwrap()).collect()
         };
         let row = "id || ' ' || owner || ' ' || coalesce(dataset, '-') || ' ' || about || ' ' || created";
         let jobs = texts(&format!("SELECT {row} FROM jobs ORDER BY id"));

@@ -57,11 +57,10 @@ pub(in crate::serve) fn evaluate(
     for ((bandwidth, _), group) in groups {
         let bandwidth = f64::from_bits(bandwidth);
         let together = group.values().map(Vec::len).sum::<usize>();
-        service.metrics.evaluated(together);
         let first = group.values().next().and_then(|tickets| tickets.first()).expect("a group has a member");
         let ids: Vec<&ContentId> = group.keys().map(|(id, _)| id).collect();
         let work = Work { service, ticket: first, gpu, device, start };
-        let found = answers(&work, request_of(first), &ids, bandwidth);
+        let found = answers(&work, request_of(first), &ids, bandwidth, together);
         for (tickets, found) in group.values().zip(&found) {
             for ticket in tickets {
                 let end = match found {
@@ -125,16 +124,20 @@ fn answers(
     request: &LossRequest,
     ids: &[&ContentId],
     bandwidth: f64,
+    together: usize,
 ) -> Vec<Result<Vec<f64>>> {
-    let one = |id: &ContentId| {
+    let metrics = &work.service.metrics;
+    let one = |id: &ContentId, counted: usize| {
+        metrics.evaluated(counted);
         let found = guarded(|| run(work, request, &[id], bandwidth))?.remove(0);
         found.ok_or_else(|| Error::NonFinite("the loss is not finite, expected a number".into()))
     };
     if let [id] = ids {
-        return vec![one(id)];
+        return vec![one(id, together)];
     }
+    metrics.evaluated(together);
     let found = guarded(|| run(work, request, ids, bandwidth)).unwrap_or_else(|_| vec![None; ids.len()]);
-    ids.iter().zip(found).map(|(id, found)| found.map_or_else(|| one(id), Ok)).collect()
+    ids.iter().zip(found).map(|(id, found)| found.map_or_else(|| one(id, 0), Ok)).collect()
 }
 
 /// The losses of each dataset's environments, at once; of several datasets, none for those with one that is not finite.
@@ -196,3 +199,7 @@ fn repeated(parameters: &Parameters<f64>, times: usize) -> Parameters<f64> {
         ..parameters.clone()
     }
 }
+
+#[cfg(test)]
+#[path = "loss_tests.rs"]
+mod tests;
