@@ -34,6 +34,11 @@ pub(crate) fn rename(from: &Path, to: &Path) -> Result<()> {
     renamed(from, to).map_err(|source| Error::Io { action: "write", path: to.into(), source })
 }
 
+/// Moves something as it is, finished or not, to a name that is free on the same disk.
+pub(crate) fn relocate(from: &Path, to: &Path) -> Result<()> {
+    named(from, to).map_err(|source| Error::Io { action: "move", path: from.into(), source })
+}
+
 /// Gives a finished file a second name, or a copy where the disk has no second names; a file of that name is replaced.
 pub(crate) fn link(from: &Path, to: &Path) -> Result<()> {
     linked(from, to).map_err(|source| Error::Io { action: "write", path: to.into(), source })
@@ -120,6 +125,10 @@ fn create_all(path: &Path) -> io::Result<()> {
 fn renamed(from: &Path, to: &Path) -> io::Result<()> {
     step(Step::SyncFile, from)?;
     sync(from)?;
+    named(from, to)
+}
+
+fn named(from: &Path, to: &Path) -> io::Result<()> {
     step(Step::Name, to)?;
     std::fs::rename(from, to)?;
     sync_folder(folder_of(to))?;
@@ -151,7 +160,7 @@ fn sync(path: &Path) -> io::Result<()> {
 }
 
 /// A name is on the disk once its folder is.
-pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
+fn sync_folder(folder: &Path) -> io::Result<()> {
     step(Step::SyncFolder, folder)?;
     // Only Unix opens folders, and not every file system there has something to do for them.
     #[cfg(unix)]

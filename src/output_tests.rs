@@ -120,6 +120,10 @@ fn bytes_reach_the_disk_before_the_name_and_the_folder_after_it() {
     let (done, seen) = watched(&[], || rename(&from, &to));
     done.unwrap();
     assert_eq!(seen, steps(&[(SyncFile, "from"), (Name, "to"), (SyncFolder, "there"), (SyncFolder, "in")]));
+    std::fs::write(&from, "half").unwrap();
+    let (done, seen) = watched(&[], || relocate(&from, &to.with_file_name("aside")));
+    done.unwrap();
+    assert_eq!(seen, steps(&[(Name, "aside"), (SyncFolder, "there"), (SyncFolder, "in")]));
     let (done, seen) = watched(&[], || create_folder(&folder.path().join("there/a/b")));
     done.unwrap();
     assert_eq!(seen, steps(&[(SyncFolder, "there"), (SyncFolder, "a")]));

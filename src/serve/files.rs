@@ -5,7 +5,7 @@ use super::id::{ContentId, JobId};
 use super::store::{DatasetInfo, EnvironmentInfo, ModelInfo, now};
 use crate::data::Dataset;
 use crate::model::Model;
-use crate::output::{create_folder, sync_folder};
+use crate::output::{create_folder, relocate};
 use crate::stderr::say;
 use crate::{Error, Result};
 use sha2::{Digest, Sha256};
@@ -89,7 +89,7 @@ impl Files {
 
     /// The other way: its record stays.
     pub fn bring_back(&self, away: &Path, path: &Path) -> Result<()> {
-        self.rename(away, path)
+        relocate(away, path)
     }
 
     /// What was taken away when an earlier run ended, with the place it came from.
@@ -118,15 +118,8 @@ impl Files {
             }
             place = folder.join(format!("{name}.{k}"));
         }
-        self.rename(path, &place)?;
+        relocate(path, &place)?;
         Ok(place)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        let folders = [from, to].into_iter().filter_map(Path::parent);
-        std::fs::rename(from, to)
-            .and_then(|()| folders.map(sync_folder).collect())
-            .map_err(|source| Error::Io { action: "move", path: from.into(), source })
     }
 
     pub fn database(&self) -> PathBuf {

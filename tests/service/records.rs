@@ -16,7 +16,8 @@ fn a_row_that_cannot_be_read_is_one_bad_row() {
     old_service(&place);
     let insert = "INSERT INTO jobs (id, kind, client, state, request, created, result, files)
                   VALUES (?1, 'fit', 'me', ?2, ?3, 3.0, ?4, ?5)";
-    let unknown = format!(r#"{{"kind": "fit", "dataset": "{}", "settings": {{"of_tomorrow": 1}}}}"#, "a".repeat(64));
+    let unknown =
+        format!(r#"{{"kind": "fit", "dataset": "{}", "settings": {{"of_tomorrow": 1}}}}"#, "a".repeat(64));
     let good = r#"{"kind": "simulate", "settings": {}}"#;
     let db = open(&place);
     for (digit, state, request, result, files) in [
@@ -78,7 +79,8 @@ fn a_database_of_a_newer_version_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("service");
     drop(Server::start(&place, &[]));
-    let version = |db: &Connection| -> i64 { db.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap() };
+    let version =
+        |db: &Connection| -> i64 { db.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap() };
     let db = open(&place);
     let own = version(&db);
     assert!(own > 0);
