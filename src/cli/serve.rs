@@ -2,7 +2,7 @@
 
 use crate::engine::gpu::adapters::{self, GpuKind};
 use crate::engine::{Chosen, Device, Place};
-use crate::serve::{Limits, Options, run as serve};
+use crate::serve::{Limits, Options, run as serve, tokens};
 use crate::{Error, Result, input};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,8 +11,9 @@ use std::path::PathBuf;
 #[derive(clap::Args)]
 #[command(
     after_help = "The page is at the address itself, the API below /v1, its description at /v1/openapi.json, numbers
-for Prometheus at /metrics. Jobs and files survive a crash: queued jobs stay queued, fits go on from
-their checkpoints.
+for Prometheus at /metrics, and /healthz says whether workers, database and disk work. Jobs and files
+survive a crash: queued jobs stay queued, fits go on from their checkpoints. The folder of --data must be
+new, empty, or a service's own; only its user can read it.
 
 The service speaks plain HTTP. For other machines put TLS in front of it (a reverse proxy such as
 nginx or Caddy that forwards to the loopback address) and give it a token; on any address but the
@@ -22,8 +23,9 @@ Examples:
   # For this machine, then open http://127.0.0.1:8765
   skds serve
 
-  # For a group, behind a proxy with TLS on this machine
-  skds serve --token-file token --data /srv/skds --keep-days 30 --max-disk 100
+  # For a group, behind a proxy with TLS on this machine: everyone has a token and sees their own jobs
+  skds serve --data /srv/skds --add-token anna
+  skds serve --data /srv/skds --keep-days 30 --max-disk 100
 
   # The same fit as on the command line, there
   skds --server http://127.0.0.1:8765 fit train.npz -o model.safetensors"
@@ -38,6 +40,18 @@ pub(super) struct Args {
     /// A file with the token that clients must send; SKDS_TOKEN in the environment serves as well
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
+    /// Make a token for NAME, print it and end; a service that runs with this folder knows it at once
+    #[arg(long, value_name = "NAME", group = "tokens")]
+    add_token: Option<String>,
+    /// Take the token of NAME back and end; a service that runs with this folder refuses it at once
+    #[arg(long, value_name = "NAME", group = "tokens")]
+    revoke_token: Option<String>,
+    /// Print the names of all tokens and end
+    #[arg(long, group = "tokens")]
+    list_tokens: bool,
+    /// Make a new database for a folder that has lost its own: datasets and models are kept, files of jobs moved aside
+    #[arg(long)]
+    recover: bool,
     /// Where to compute: auto (the CPU and every real GPU), cpu, gpu, or the index or a part of the name of one
     #[arg(long, default_value = "auto", value_name = "DEVICE")]
     pub(super) device: Device,
@@ -62,6 +76,9 @@ pub(super) struct Args {
     /// The most jobs that may wait
     #[arg(long, value_name = "N", default_value_t = Limits::default().queued)]
     max_queued: usize,
+    /// The most jobs of one client that may wait, by its token or else its address
+    #[arg(long, value_name = "N", default_value_t = Limits::default().queued_each)]
+    max_queued_each: usize,
     /// Evaluate every loss alone, to compare
     #[arg(long, hide = true)]
     no_batching: bool,
@@ -96,7 +113,23 @@ impl Args {
     }
 }
 
+/// What the service writes is its user's alone, whatever the files are.
+fn keep_private() {
+    #[cfg(unix)]
+    rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
+}
+
 pub(super) fn run(args: &Args) -> Result<()> {
+    keep_private();
+    if let Some(name) = &args.add_token {
+        return super::print(&tokens::add(&args.data, name)?);
+    }
+    if let Some(name) = &args.revoke_token {
+        return tokens::revoke(&args.data, name);
+    }
+    if args.list_tokens {
+        return tokens::names(&args.data)?.iter().try_for_each(|name| super::print(name));
+    }
     let above = |name: &str, value: Option<f64>| match value {
         Some(value) if !(value > 0.0 && value.is_finite()) => {
             Err(Error::invalid(format!("{name} is {value}, expected a number above 0")))
@@ -110,12 +143,14 @@ pub(super) fn run(args: &Args) -> Result<()> {
         job_bytes: mebibytes(args.max_memory),
         job_seconds: above("--max-seconds", Some(args.max_seconds))?.unwrap_or(f64::INFINITY),
         queued: args.max_queued,
+        queued_each: args.max_queued_each,
         ..Limits::default()
     };
     let options = Options {
         listen: args.listen,
         data: args.data.clone(),
         token: args.token()?,
+        recover: args.recover,
         limits,
         places: args.places()?,
         batching: !args.no_batching,

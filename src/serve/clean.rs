@@ -1,10 +1,13 @@
-//! Removes old data, by the owner's rule and no other.
+//! Removes old data that is on record, by the owner's rule and no other. What is on no record is moved aside, never removed.
 
+use super::audit::line;
+use super::folder::Claim;
 use super::id::{ContentId, JobId};
 use super::problem::Problem;
 use super::service::Service;
 use super::store::now;
-use rusqlite::params;
+use crate::stderr::say;
+use rusqlite::{Transaction, params};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +26,7 @@ pub(super) fn keep_cleaning(service: Arc<Service>) {
             let cleaned = service.clone();
             let _ = tokio::task::spawn_blocking(move || {
                 if let Err(problem) = clean(&cleaned) {
-                    eprintln!("error: old data could not be removed: {}", problem.sentence);
+                    say!("error: old data could not be removed: {}", problem.sentence);
                 }
             })
             .await;
@@ -32,10 +35,9 @@ pub(super) fn keep_cleaning(service: Arc<Service>) {
     });
 }
 
-/// Removes what is too old, and then the oldest while there is too much. A job's record goes first: files without one are
-/// never served.
+/// Removes what is too old, and then the oldest while there is too much.
 pub(super) fn clean(service: &Service) -> Result<(), Problem> {
-    remove_strays(service)?;
+    set_strays_aside(service)?;
     if let Some(days) = service.keep_days {
         for id in ended_jobs(service, now() - days * DAY)? {
             remove(service, &id)?;
@@ -58,20 +60,72 @@ pub(super) fn clean(service: &Service) -> Result<(), Problem> {
 
 /// Ended before a time, oldest first.
 fn ended_jobs(service: &Service, before: f64) -> Result<Vec<JobId>, Problem> {
-    let ids: Vec<String> = service.store.read(|db| {
+    let ids: Vec<String> = service.store.readers.with(|db| {
         let mut query = db.prepare(
             "SELECT id FROM jobs WHERE state IN ('done', 'failed', 'cancelled') AND finished < ?1 ORDER BY finished",
         )?;
-        query.query_map([before], |row| row.get(0))?.collect()
+        let ids = query.query_map([before], |row| row.get(0))?;
+        Ok(ids.collect::<rusqlite::Result<_>>()?)
     })?;
-    ids.into_iter().map(|id| Ok(JobId::try_from(id)?)).collect()
+    // One with another name is none that this version made.
+    Ok(ids.into_iter().filter_map(|id| JobId::try_from(id).ok()).collect())
+}
+
+/// What an end of the service came in the midst of: with its record it is back, without it is gone. Without any records it is
+/// set aside.
+pub(super) fn finish_removals(service: &Service, claim: Claim) -> Result<(), Problem> {
+    for (away, place) in service.files.taken_away() {
+        let table = place.parent().and_then(file_name).unwrap_or_default();
+        let id = place.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let on_record =
+            ["jobs", "datasets", "models"].contains(&table.as_str()) && service.store.has(&table, &id)?;
+        match on_record && !place.exists() {
+            true => service.files.bring_back(&away, &place)?,
+            false if claim == Claim::Recovered => service.files.set_aside(&away)?,
+            false => discard(&away),
+        }
+    }
+    Ok(())
+}
+
+fn discard(path: &Path) {
+    let removed = if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
+    if let Err(error) = removed {
+        say!("error: cannot remove {}: {error}", path.display());
+    }
+}
+
+/// Removes a file or folder with its record. It is taken away first, so that a crash in between leaves nothing that nobody knows
+/// of, and one of the same name that comes meanwhile stays. `delete` tells whether the record went.
+fn remove_with_record(
+    service: &Service,
+    path: &Path,
+    line: String,
+    delete: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<usize> + Send + 'static,
+) -> Result<(), Problem> {
+    let away = service.files.take_away(path)?;
+    let removed = Arc::new(AtomicBool::new(false));
+    let found = removed.clone();
+    let answer = service.store.write_logged_now(Box::new(move |db| {
+        let gone = delete(db)? > 0;
+        found.store(gone, Ordering::Relaxed);
+        Ok(gone.then_some(line))
+    }));
+    match away {
+        Some(away) if removed.load(Ordering::Relaxed) && answer.is_ok() => discard(&away),
+        // Its record stays, and so does it.
+        Some(away) if !path.exists() => service.files.bring_back(&away, path)?,
+        Some(away) => discard(&away),
+        None => {}
+    }
+    answer
 }
 
 fn remove(service: &Service, id: &JobId) -> Result<(), Problem> {
     let name = id.as_str().to_owned();
-    service.store.write_now(move |db| db.execute("DELETE FROM jobs WHERE id = ?1", [name]).map(|_| ()))?;
-    let _ = std::fs::remove_dir_all(service.files.job(id));
-    Ok(())
+    remove_with_record(service, &service.files.job(id), line(None, "delete", "job", id.as_str()), move |db| {
+        db.execute("DELETE FROM jobs WHERE id = ?1", [name])
+    })
 }
 
 /// Datasets and models from before a time that no job on record names.
@@ -81,50 +135,47 @@ fn remove_unused(service: &Service, before: f64) -> Result<(), Problem> {
             "created < ?1 AND NOT EXISTS
              (SELECT 1 FROM jobs WHERE instr(request, {table}.id) OR instr(coalesce(result, ''), {table}.id))"
         );
-        let ids: Vec<String> = service.store.read(|db| {
+        let ids: Vec<String> = service.store.readers.with(|db| {
             let mut query = db.prepare(&format!("SELECT id FROM {table} WHERE {unused}"))?;
-            query.query_map([before], |row| row.get(0))?.collect()
+            let ids = query.query_map([before], |row| row.get(0))?;
+            Ok(ids.collect::<rusqlite::Result<_>>()?)
         })?;
         for id in ids {
             let id = ContentId::try_from(id)?;
             // Looked at once more: a job may have come in between.
             let query = format!("DELETE FROM {table} WHERE {unused} AND id = ?2");
-            let (name, removed) = (id.as_str().to_owned(), Arc::new(AtomicBool::new(false)));
-            let found = removed.clone();
-            service.store.write_now(move |db| {
-                found.store(db.execute(&query, params![before, name])? > 0, Ordering::Relaxed);
-                Ok(())
+            let name = id.as_str().to_owned();
+            let path = if table == "models" { service.files.model(&id) } else { service.files.dataset(&id) };
+            let about = table.trim_end_matches('s');
+            remove_with_record(service, &path, line(None, "delete", about, id.as_str()), move |db| {
+                let removed = db.execute(&query, params![before, name])?;
+                if removed > 0 {
+                    db.execute("DELETE FROM shares WHERE kind = ?1 AND id = ?2", params![table, name])?;
+                }
+                Ok(removed)
             })?;
-            if removed.load(Ordering::Relaxed) {
-                let path =
-                    if table == "models" { service.files.model(&id) } else { service.files.dataset(&id) };
-                let _ = std::fs::remove_file(path);
-            }
         }
     }
     Ok(())
 }
 
-/// What is not on record, because a crash came between the two: folders of jobs, files of datasets and models. What has just
-/// come may be about to be written down.
-fn remove_strays(service: &Service) -> Result<(), Problem> {
-    for path in entries(&service.files.jobs())? {
-        let id = file_name(&path).and_then(|name| JobId::try_from(name).ok());
-        let known = id.map(|id| service.store.job(&id)).transpose()?.flatten().is_some();
-        if !known {
-            let _ = std::fs::remove_dir_all(path);
-        }
-    }
-    for (folder, is_dataset) in [(service.files.datasets(), true), (service.files.models(), false)] {
-        for path in entries(&folder)?.into_iter().filter(|path| !is_new(path)) {
-            let known =
-                match path.file_stem().map(|name| ContentId::try_from(name.to_string_lossy().into_owned())) {
-                    Some(Ok(id)) if is_dataset => service.store.dataset(&id)?.is_some(),
-                    Some(Ok(id)) => service.store.model(&id)?.is_some(),
-                    _ => false,
-                };
-            if !known {
-                let _ = std::fs::remove_file(path);
+/// What is not on record, because a crash came between the two or because someone put it there: folders of jobs, files of
+/// datasets and models. What has just come may be about to be written down.
+fn set_strays_aside(service: &Service) -> Result<(), Problem> {
+    for (table, folder) in [
+        ("jobs", service.files.jobs()),
+        ("datasets", service.files.datasets()),
+        ("models", service.files.models()),
+    ] {
+        for path in entries(&folder)?.into_iter().filter(|path| table == "jobs" || !is_new(path)) {
+            let id = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            let expected = match table {
+                "jobs" => JobId::try_from(id.clone()).ok().map(|id| service.files.job(&id)),
+                "datasets" => ContentId::try_from(id.clone()).ok().map(|id| service.files.dataset(&id)),
+                _ => ContentId::try_from(id.clone()).ok().map(|id| service.files.model(&id)),
+            };
+            if expected.as_ref() != Some(&path) || !service.store.has(table, &id)? {
+                service.files.set_aside(&path)?;
             }
         }
     }

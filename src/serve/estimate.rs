@@ -2,24 +2,30 @@
 
 use super::request::Request;
 use super::service::Service;
+use super::shares::Holder;
 use super::store::Store;
 use crate::data::Dataset;
 use crate::model::Model;
 use crate::{Error, Result};
+
+/// Whoever tries.
+fn nobody() -> Holder {
+    Holder::Owner(String::new())
+}
 
 impl Service {
     /// What the job in a request's body would need: bytes of memory and operations; or why it is refused.
     pub fn estimate(&self, body: &[u8]) -> std::result::Result<(f64, f64), String> {
         let request: Request =
             serde_json::from_slice(body).map_err(|error| format!("the body is no request: {error}"))?;
-        let need = self.check(&request).map_err(|problem| problem.sentence)?;
+        let need = self.check(&request, None).map_err(|problem| problem.sentence)?;
         Ok((need.bytes, need.operations))
     }
 
     /// Takes in a dataset, as if it had been uploaded; its id.
     pub fn keep_dataset(&self, data: &Dataset) -> Result<String> {
         let info = self.files.keep_dataset(data, "data.npz")?;
-        let written = self.store.write_now(Store::keep_dataset(&info));
+        let written = self.store.write_now(Store::keep_dataset(&info, &nobody()));
         written.map_err(|problem| Error::invalid(problem.sentence))?;
         Ok(info.id.as_str().to_owned())
     }
@@ -29,7 +35,7 @@ impl Service {
         let path = self.files.uploads().join("model.safetensors");
         model.write(&path)?;
         let info = self.files.keep_model(&path, model.clone())?;
-        let written = self.store.write_now(Store::keep_model(&info));
+        let written = self.store.write_now(Store::keep_model(&info, &nobody()));
         written.map_err(|problem| Error::invalid(problem.sentence))?;
         Ok(info.id.as_str().to_owned())
     }

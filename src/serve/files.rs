@@ -1,10 +1,12 @@
 //! The service's folder. Names in it are hashes and numbers that the service made; files appear whole or not at all.
 
+use super::folder::{self, Claim};
 use super::id::{ContentId, JobId};
 use super::store::{DatasetInfo, EnvironmentInfo, ModelInfo, now};
 use crate::data::Dataset;
 use crate::model::Model;
-use crate::output::create_folder;
+use crate::output::{create_folder, relocate};
+use crate::stderr::say;
 use crate::{Error, Result};
 use sha2::{Digest, Sha256};
 use std::fs::File;
@@ -17,31 +19,115 @@ pub struct Files {
     _lock: File,
 }
 
+/// Where what is on no record is moved.
+const SET_ASIDE: &str = "set-aside";
+/// Where what is being removed waits for its record to go first.
+const REMOVED: &str = "removed";
+
 impl Files {
-    /// Makes the folders, and removes what an earlier run had not finished receiving.
-    pub fn open(root: &Path) -> Result<Self> {
+    /// Claims the folder and makes what belongs in it; removes what an earlier run had not finished receiving.
+    pub fn open(root: &Path, recover: bool) -> Result<(Self, Claim)> {
+        let claim = folder::claim(root, recover)?;
         create_folder(root)?;
-        let path = root.join("service.lock");
+        folder::make_private(root, claim);
+        let path = root.join(folder::LOCK);
         let lock = File::create(&path).map_err(|source| Error::Io { action: "create", path, source })?;
         lock.try_lock()
             .map_err(|_| Error::file(root, "is in use by another service, expected a folder of its own"))?;
-        let files = Files { root: root.to_path_buf(), _lock: lock };
-        let uploads = files.root.join("uploads");
-        if uploads.exists() {
-            std::fs::remove_dir_all(&uploads).map_err(|source| Error::Io {
-                action: "remove",
-                path: uploads.clone(),
-                source,
-            })?;
+        if claim != Claim::Own {
+            folder::mark(root)?;
         }
-        for folder in ["uploads", "datasets", "models", "jobs"] {
+        let files = Files { root: root.to_path_buf(), _lock: lock };
+        for folder in folder::FOLDERS.into_iter().chain(["uploads"]) {
             create_folder(&files.root.join(folder))?;
         }
-        Ok(files)
+        files.clear_uploads()?;
+        if claim == Claim::Recovered {
+            // Changes that were meant for the database that is gone.
+            for ending in ["-wal", "-shm"] {
+                let path = files.root.join(format!("{}{ending}", folder::DATABASE));
+                if path.exists() {
+                    files.set_aside(&path)?;
+                }
+            }
+        }
+        Ok((files, claim))
+    }
+
+    /// Temporary files of ours go; anything else in their folder is someone's.
+    fn clear_uploads(&self) -> Result<()> {
+        let uploads = self.uploads();
+        let cannot = |source| Error::Io { action: "remove", path: self.uploads(), source };
+        for entry in std::fs::read_dir(&uploads).map_err(cannot)? {
+            let entry = entry.map_err(cannot)?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            match name.starts_with(".tmp") || name.starts_with(".skds-") {
+                true if is_folder => std::fs::remove_dir_all(entry.path()).map_err(cannot)?,
+                true => std::fs::remove_file(entry.path()).map_err(cannot)?,
+                false => self.set_aside(&entry.path())?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves what is on no record to where nobody removes it, and says so.
+    pub fn set_aside(&self, path: &Path) -> Result<()> {
+        let place = self.moved(path, SET_ASIDE)?;
+        let shown = |path: &Path| path.strip_prefix(&self.root).unwrap_or(path).display().to_string();
+        say!("note: {} is on no record; it was moved to {}", shown(path), shown(&place));
+        Ok(())
+    }
+
+    /// Takes something away that is about to be removed; none if it is not there. Once its record is gone it may be removed.
+    pub fn take_away(&self, path: &Path) -> Result<Option<PathBuf>> {
+        match path.symlink_metadata() {
+            Ok(_) => self.moved(path, REMOVED).map(Some),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// The other way: its record stays.
+    pub fn bring_back(&self, away: &Path, path: &Path) -> Result<()> {
+        relocate(away, path)
+    }
+
+    /// What was taken away when an earlier run ended, with the place it came from.
+    pub fn taken_away(&self) -> Vec<(PathBuf, PathBuf)> {
+        let inside = |folder: PathBuf| std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let mut found = Vec::new();
+        for kind in inside(self.root.join(REMOVED)) {
+            for entry in inside(kind.path()) {
+                found.push((entry.path(), self.root.join(kind.file_name()).join(entry.file_name())));
+            }
+        }
+        found
+    }
+
+    /// Moves something of a folder in the root to a folder of the same name elsewhere in it, under a name that is free.
+    fn moved(&self, path: &Path, to: &str) -> Result<PathBuf> {
+        let inside =
+            path.parent().and_then(|folder| folder.strip_prefix(&self.root).ok()).unwrap_or(Path::new(""));
+        let folder = self.root.join(to).join(inside);
+        create_folder(&folder)?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let mut place = folder.join(&name);
+        for k in 1.. {
+            if place.symlink_metadata().is_err() {
+                break;
+            }
+            place = folder.join(format!("{name}.{k}"));
+        }
+        relocate(path, &place)?;
+        Ok(place)
     }
 
     pub fn database(&self) -> PathBuf {
-        self.root.join("service.sqlite")
+        self.root.join(folder::DATABASE)
+    }
+
+    pub fn audit_log(&self) -> PathBuf {
+        self.root.join(super::audit::FILE)
     }
 
     pub fn uploads(&self) -> PathBuf {
@@ -73,7 +159,7 @@ impl Files {
         self.root.join("models")
     }
 
-    /// Bytes of all files.
+    /// Bytes of all files but those that were set aside, which are not the service's.
     pub fn bytes(&self) -> u64 {
         fn of(folder: &Path) -> u64 {
             let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
@@ -85,7 +171,7 @@ impl Files {
                 })
                 .sum()
         }
-        of(&self.root)
+        of(&self.root).saturating_sub(of(&self.root.join(SET_ASIDE)))
     }
 
     /// Keeps a dataset that was made here, under the hash of its file.
@@ -103,34 +189,33 @@ impl Files {
     pub fn keep_model(&self, path: &Path, model: Model) -> Result<ModelInfo> {
         let id = hash_of(path)?;
         let target = self.model(&id);
-        if !target.exists() {
+        // One that is there is trusted only if it is whole: earlier versions could leave half a copy.
+        if !target.exists() || hash_of(&target)? != id {
             // A second name of the same file: the job may be removed, the model stays.
-            std::fs::hard_link(path, &target)
-                .or_else(|_| std::fs::copy(path, &target).map(|_| ()))
-                .map_err(|source| self.cannot("write", source))?;
+            crate::output::link(path, &target)?;
         }
-        let environments = model.parameters.shift.as_ref().map_or(0, |shift| shift.rows());
-        let parameters = model.parameters.tensors().iter().map(|tensor| tensor.values.len()).sum();
-        Ok(ModelInfo {
-            id,
-            kind: model.parameters.drift.name().into(),
-            variables: model.names,
-            environments,
-            parameters,
-            created: now(),
-        })
+        Ok(info_of(id, model))
     }
 
     /// Gives a finished file its place; one that is there already is the same.
     pub fn take(&self, from: &Path, to: &Path) -> Result<()> {
-        let sync = |path: &Path| File::open(path).and_then(|file| file.sync_all());
-        sync(from).and_then(|()| std::fs::rename(from, to)).map_err(|source| self.cannot("write", source))?;
-        // The folder's entry must survive a crash too.
-        to.parent().map_or(Ok(()), sync).map_err(|source| self.cannot("write", source))
+        crate::output::rename(from, to)
     }
 
     fn cannot(&self, action: &'static str, source: std::io::Error) -> Error {
         Error::Io { action, path: self.root.clone(), source }
+    }
+}
+
+/// What clients are told of a model.
+pub fn info_of(id: ContentId, model: Model) -> ModelInfo {
+    ModelInfo {
+        id,
+        kind: model.parameters.drift.name().into(),
+        environments: model.parameters.shift.as_ref().map_or(0, |shift| shift.rows()),
+        parameters: model.parameters.tensors().iter().map(|tensor| tensor.values.len()).sum(),
+        variables: model.names,
+        created: now(),
     }
 }
 

@@ -21,6 +21,8 @@ pub struct Limits {
     pub job_seconds: f64,
     /// Jobs that may wait.
     pub queued: usize,
+    /// Jobs of one client that may wait.
+    pub queued_each: usize,
     /// Samples that may be drawn at once.
     pub samples: usize,
 }
@@ -34,6 +36,7 @@ impl Default for Limits {
             job_bytes: 4 << 30,
             job_seconds: 24.0 * 3600.0,
             queued: 1000,
+            queued_each: 500,
             samples: 1_000_000,
         }
     }

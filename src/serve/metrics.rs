@@ -3,7 +3,8 @@
 use super::problem::Problem;
 use super::request::Request;
 use super::service::Service;
-use super::store::JobState;
+use super::store::{JobState, counts};
+use rusqlite::Connection;
 use std::fmt::Write;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,10 +33,15 @@ struct Times {
 }
 
 impl Metrics {
-    /// A set of dispatches has evaluated so many losses.
+    /// A set of dispatches evaluates so many losses; none of them for the first time if it is another try.
     pub fn evaluated(&self, losses: usize) {
         self.evaluations.fetch_add(1, Ordering::Relaxed);
         self.evaluated_losses.fetch_add(losses as u64, Ordering::Relaxed);
+    }
+
+    #[cfg(test)]
+    pub fn evaluations(&self) -> u64 {
+        self.evaluations.load(Ordering::Relaxed)
     }
 
     pub fn ended(&self, state: JobState) {
@@ -58,7 +64,7 @@ impl Metrics {
 
 impl Service {
     /// In Prometheus' text format.
-    pub(super) fn metrics_text(&self) -> Result<String, Problem> {
+    pub(super) fn metrics_text(&self, db: &Connection) -> Result<String, Problem> {
         let mut text = String::new();
         let mut line = |head: &str, kind: &str, rows: &[(String, f64)]| {
             let name = head.split_once(' ').map_or(head, |(name, _)| name);
@@ -79,7 +85,7 @@ impl Service {
         line("skds_failed_jobs_total jobs that failed since the start", "counter", &count(failed));
         line("skds_queued_jobs jobs that wait", "gauge", &one(self.queue.len() as f64));
         line("skds_disk_bytes bytes of the service's folder", "gauge", &one(self.files.bytes() as f64));
-        let jobs: Vec<(String, f64)> = (self.store.counts()?.into_iter())
+        let jobs: Vec<(String, f64)> = (counts(db)?.into_iter())
             .map(|(kind, state, count)| (format!("{{kind=\"{kind}\",state=\"{state}\"}}"), count as f64))
             .collect();
         line("skds_jobs jobs on record", "gauge", &jobs);

@@ -5,22 +5,34 @@
 //! running fits go on from their checkpoints, and files that were not whole are gone. [`api`] is the way in.
 
 pub mod api;
+mod attempts;
+mod audit;
 mod cache;
 mod clean;
 mod estimate;
 mod events;
 mod files;
+mod folder;
+mod health;
 mod id;
 mod limits;
+mod lists;
 mod metrics;
 mod need;
 mod problem;
 mod queue;
+mod readers;
 mod request;
+mod rows;
+mod schema;
 mod service;
+mod shares;
 mod store;
+pub(crate) mod tokens;
+mod who;
 mod work;
 mod worker;
+mod writer;
 
 pub use limits::Limits;
 pub use request::{EvaluateRequest, FitRequest, LossRequest, Request, SampleRequest, SimulateRequest};
@@ -33,11 +45,6 @@ use std::sync::Arc;
 /// Runs a service until Ctrl-C. `ready` is told the address once clients can connect.
 pub fn run(options: Options, ready: impl FnOnce(SocketAddr)) -> Result<()> {
     let listen = options.listen;
-    if !listen.ip().is_loopback() && options.token.is_none() {
-        return Err(Error::invalid(format!(
-            "the address {listen} can be reached from other machines, expected a token for it: give --token-file or SKDS_TOKEN"
-        )));
-    }
     let (service, workers) = Service::start(options)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)

@@ -1,6 +1,7 @@
 //! What clients are told when something is wrong: a sentence that says nothing about the host.
 
 use crate::Error;
+use crate::stderr::say;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -43,6 +44,13 @@ impl Problem {
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the service failed; its log says more")
     }
 
+    /// Of a dataset or model whose record is not as it should be.
+    pub fn unreadable() -> Self {
+        let sentence =
+            "what is on record of this file cannot be read by this version of the service: upload it again";
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, sentence)
+    }
+
     pub fn disk_full() -> Self {
         Problem::new(StatusCode::INSUFFICIENT_STORAGE, "the service's disk is full")
     }
@@ -83,7 +91,7 @@ fn source_problem(source: &std::io::Error, said: &str) -> Problem {
     if is_full(source) {
         return Problem::disk_full();
     }
-    eprintln!("error: {said}");
+    say!("error: {said}");
     Problem::internal()
 }
 
@@ -96,7 +104,7 @@ impl From<rusqlite::Error> for Problem {
         if error == rusqlite::Error::QueryReturnedNoRows {
             return Problem::unknown("dataset or model");
         }
-        eprintln!("error: {error}");
+        say!("error: {error}");
         Problem::internal()
     }
 }

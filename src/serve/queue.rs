@@ -3,7 +3,7 @@
 use super::events::Live;
 use super::id::JobId;
 use super::request::Request;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
@@ -47,8 +47,8 @@ struct Waiting {
     /// Clients in the order of their turns, each with its jobs in order.
     clients: VecDeque<(String, VecDeque<Ticket>)>,
     count: usize,
-    /// Seats that were promised and not yet taken.
-    promised: usize,
+    /// Seats that were promised and not yet taken, of those who have some.
+    promised: HashMap<String, usize>,
     closed: bool,
 }
 
@@ -59,26 +59,44 @@ pub struct Queue {
     /// Short jobs that wait, for those who ask often.
     short: AtomicUsize,
     most: usize,
+    most_each: usize,
     batching: bool,
 }
 
+/// Why there is no seat: so many wait already.
+#[derive(Debug, PartialEq)]
+pub enum Full {
+    /// Of everyone together.
+    Everyone(usize),
+    /// Of the one who asks.
+    Client(usize),
+}
+
 /// A place in the queue that nobody else gets while its owner's job is being written down.
-pub struct Seat<'a>(&'a Queue);
+pub struct Seat<'a> {
+    queue: &'a Queue,
+    client: String,
+}
 
 impl Drop for Seat<'_> {
     fn drop(&mut self) {
-        self.0.lock().promised -= 1;
+        let mut waiting = self.queue.lock();
+        match waiting.promised.get_mut(&self.client) {
+            Some(count) if *count > 1 => *count -= 1,
+            _ => drop(waiting.promised.remove(&self.client)),
+        }
     }
 }
 
 impl Queue {
-    /// A queue for so many jobs; without `batching` every loss is evaluated alone.
-    pub fn new(most: usize, batching: bool) -> Self {
+    /// A queue for so many jobs of everyone and of each client; without `batching` every loss is evaluated alone.
+    pub fn new(most: usize, most_each: usize, batching: bool) -> Self {
         Queue {
             waiting: Mutex::default(),
             changed: Condvar::new(),
             short: AtomicUsize::new(0),
             most,
+            most_each,
             batching,
         }
     }
@@ -92,13 +110,23 @@ impl Queue {
         self.lock().count
     }
 
-    /// A seat for another one, if there is room.
-    pub fn seat(&self) -> Option<Seat<'_>> {
+    /// A seat for another one of a client's, if there is room.
+    pub fn seat(&self, client: &str) -> Result<Seat<'_>, Full> {
         let mut waiting = self.lock();
-        (waiting.count + waiting.promised < self.most).then(|| {
-            waiting.promised += 1;
-            Seat(self)
-        })
+        let all = waiting.count + waiting.promised.values().sum::<usize>();
+        if all >= self.most {
+            return Err(Full::Everyone(waiting.count));
+        }
+        let tickets = waiting.clients.iter().find(|(name, _)| name == client).map_or(0, |(_, own)| own.len());
+        let promised = waiting.promised.entry(client.to_owned()).or_default();
+        if tickets + *promised >= self.most_each {
+            if *promised == 0 {
+                waiting.promised.remove(client);
+            }
+            return Err(Full::Client(tickets));
+        }
+        *promised += 1;
+        Ok(Seat { queue: self, client: client.to_owned() })
     }
 
     /// Adds a job; those of an earlier run join whatever the length.
@@ -216,7 +244,7 @@ mod tests {
 
     #[test]
     fn clients_take_turns() {
-        let queue = Queue::new(10, true);
+        let queue = Queue::new(10, 10, true);
         (1..=3).for_each(|k| queue.push("greedy", ticket(k, &fit("auto"))));
         queue.push("modest", ticket(4, &fit("auto")));
         let order: Vec<u32> = (0..4).flat_map(|_| numbers(queue.wait("cpu"))).collect();
@@ -227,7 +255,7 @@ mod tests {
     #[test]
     fn losses_with_the_same_settings_go_together_unless_told_otherwise() {
         for (batching, expected) in [(true, vec![1, 3, 4]), (false, vec![1])] {
-            let queue = Queue::new(10, batching);
+            let queue = Queue::new(10, 10, batching);
             for (k, request) in
                 [(1, loss('c', "u")), (2, loss('c', "v")), (3, loss('d', "u")), (4, loss('e', "u"))]
             {
@@ -241,7 +269,7 @@ mod tests {
 
     #[test]
     fn devices_take_what_suits_them_and_fits_let_short_jobs_pass() {
-        let queue = Queue::new(10, true);
+        let queue = Queue::new(10, 10, true);
         queue.push("one", ticket(1, &fit("radeon")));
         queue.push("one", ticket(2, &fit("CPU")));
         queue.push("one", ticket(3, &loss('c', "u")));
@@ -255,14 +283,28 @@ mod tests {
 
     #[test]
     fn a_job_that_waits_can_be_taken_out_and_a_full_queue_says_so() {
-        let queue = Queue::new(1, true);
+        let queue = Queue::new(1, 1, true);
         queue.push("one", ticket(1, &fit("auto")));
-        assert!(queue.seat().is_none());
+        assert_eq!(queue.seat("one").err(), Some(Full::Everyone(1)));
         let id = JobId::try_from(format!("{:032x}", 1)).unwrap();
         assert!(queue.remove(&id).is_some() && queue.remove(&id).is_none());
-        let seat = queue.seat();
-        assert!(seat.is_some() && queue.seat().is_none(), "a seat that was promised is taken");
+        let seat = queue.seat("one");
+        assert!(seat.is_ok() && queue.seat("one").is_err(), "a seat that was promised is taken");
         drop(seat);
-        assert!(queue.seat().is_some());
+        assert!(queue.seat("one").is_ok());
+    }
+
+    #[test]
+    fn one_client_cannot_take_all_seats() {
+        let queue = Queue::new(5, 2, true);
+        queue.push("greedy", ticket(1, &fit("auto")));
+        let seat = queue.seat("greedy").unwrap();
+        assert_eq!(queue.seat("greedy").err(), Some(Full::Client(1)));
+        let others: Vec<_> = ["a", "b", "c"].map(|client| queue.seat(client)).into_iter().flatten().collect();
+        assert_eq!(others.len(), 3);
+        assert_eq!(queue.seat("d").err(), Some(Full::Everyone(1)));
+        drop((seat, others));
+        assert!(queue.seat("greedy").is_ok());
+        assert!(queue.lock().promised.is_empty(), "seats that are free are not remembered");
     }
 }

@@ -1,22 +1,32 @@
 //! A service: what it is told, what it holds, and the life of a job.
 
+use super::attempts::Attempts;
+use super::audit::line;
 use super::cache::Cache;
+use super::clean;
 use super::events::{Event, Lives};
 use super::files::Files;
+use super::folder::{self, Claim};
+use super::health::{Health, Pulse};
 use super::id::{ContentId, JobId};
 use super::limits::Limits;
+use super::lists;
 use super::metrics::Metrics;
 use super::need::Need;
 use super::problem::Problem;
-use super::queue::{Queue, Ticket};
+use super::queue::{Full, Queue, Ticket};
 use super::request::Request;
+use super::rows::Unfinished;
 use super::store::{DatasetInfo, Job, JobState, ModelInfo, Store, now};
+use super::tokens::Tokens;
+use super::who::Who;
 use super::worker;
 use crate::data::Dataset;
 use crate::engine::Place;
 use crate::fit::check_resamples;
 use crate::model::Model;
 use crate::model::basis::FeatureChoice;
+use crate::stderr::say;
 use crate::{Error, Result};
 use axum::http::StatusCode;
 use rayon::ThreadPool;
@@ -34,8 +44,10 @@ pub struct Options {
     pub listen: SocketAddr,
     /// Its folder.
     pub data: PathBuf,
-    /// What clients must know, if anything.
+    /// What clients must know, if anything; those with named tokens know theirs.
     pub token: Option<String>,
+    /// Whether a folder without its database gets a new one.
+    pub recover: bool,
     /// What clients may ask for.
     pub limits: Limits,
     /// Devices, with a worker each.
@@ -63,7 +75,9 @@ pub struct Service {
     pub(super) lives: Lives,
     pub(super) limits: Limits,
     pub(super) metrics: Metrics,
-    pub(super) token: Option<String>,
+    pub(super) tokens: Tokens,
+    pub(super) attempts: Attempts,
+    pub(super) health: Health,
     pub(super) devices: Vec<(String, bool)>,
     pub(super) keep_days: Option<f64>,
     pub(super) max_disk: Option<u64>,
@@ -86,8 +100,21 @@ pub(super) type Ending = (JobId, JobState, Option<Finished>, Option<String>);
 impl Service {
     /// Opens the folder, takes up what an earlier run left, and starts a worker per device.
     pub fn start(options: Options) -> Result<(Arc<Service>, Vec<JoinHandle<()>>)> {
-        let files = Files::open(&options.data)?;
-        let store = Store::open(&files.database())?;
+        // Looked at before anything is touched.
+        folder::claim(&options.data, options.recover)?;
+        let tokens = Tokens::open(options.token.as_deref(), &options.data)?;
+        let listen = options.listen;
+        if !listen.ip().is_loopback() && !tokens.are_needed() {
+            return Err(Error::invalid(format!(
+                "the address {listen} can be reached from other machines, expected a token for it: give --token-file or SKDS_TOKEN, \
+                 or make named tokens with --add-token"
+            )));
+        }
+        let (files, claim) = Files::open(&options.data, options.recover)?;
+        let store = Store::open(&files.database(), files.audit_log())?;
+        if claim == Claim::Recovered {
+            folder::recover(&files, &store)?;
+        }
         let beside = rayon::ThreadPoolBuilder::new()
             .num_threads(1)
             .build()
@@ -96,11 +123,13 @@ impl Service {
         let service = Arc::new(Service {
             files,
             store,
-            queue: Queue::new(options.limits.queued, options.batching),
+            queue: Queue::new(options.limits.queued, options.limits.queued_each, options.batching),
             lives: Lives::default(),
             limits: options.limits,
             metrics: Metrics::default(),
-            token: options.token,
+            tokens,
+            attempts: Attempts::default(),
+            health: Health::default(),
             devices,
             keep_days: options.keep_days,
             max_disk: options.max_disk,
@@ -109,21 +138,50 @@ impl Service {
             closing: AtomicBool::new(false),
             beside,
         });
-        let unfinished = service.store.unfinished().map_err(|problem| Error::invalid(problem.sentence))?;
-        for job in unfinished {
-            // One whose data is gone fails in its turn, and says so.
-            let need = service.need_of(&job.request).unwrap_or_default();
-            service.enqueue(&job, &need);
-        }
+        service.take_up(claim).map_err(|problem| Error::invalid(problem.sentence))?;
         let workers = options
             .places
             .into_iter()
             .map(|place| {
                 let service = service.clone();
-                std::thread::spawn(move || worker::work(&service, &place))
+                let pulse = Pulse::new(service.clone(), &place.name());
+                std::thread::spawn(move || {
+                    let _pulse = pulse;
+                    worker::work(&service, &place)
+                })
             })
             .collect();
         Ok((service, workers))
+    }
+
+    /// Goes on where an earlier run ended.
+    fn take_up(&self, claim: Claim) -> std::result::Result<(), Problem> {
+        clean::finish_removals(self, claim)?;
+        for job in self.store.unfinished()? {
+            match job {
+                Unfinished::Job(job) => {
+                    // One whose data is gone fails in its turn, and says so.
+                    let need = job
+                        .request
+                        .as_ref()
+                        .and_then(|request| self.need_of(request, None).ok())
+                        .unwrap_or_default();
+                    self.enqueue(&job, &need);
+                }
+                Unfinished::Unreadable(number, reason) => {
+                    say!("error: job {number} has failed: {reason}");
+                    let change =
+                        "UPDATE jobs SET state = 'failed', finished = ?2, error = ?3 WHERE number = ?1";
+                    let ended = self
+                        .store
+                        .write_now(move |db| db.execute(change, params![number, now(), reason]).map(|_| ()));
+                    if let Err(problem) = ended {
+                        say!("error: that could not be written down: {}", problem.sentence);
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Whether the service is about to end.
@@ -149,25 +207,46 @@ impl Service {
         self.models.get(id, || Model::read(&self.files.model(id)), |_| 1)
     }
 
-    /// What is known of a dataset that a request names.
-    pub(super) fn known_dataset(&self, id: &ContentId) -> std::result::Result<DatasetInfo, Problem> {
-        self.store.dataset(id)?.ok_or_else(|| Problem::unknown("dataset"))
+    /// What is known of a dataset that a request names, as an owner knows it; as its first one does if none is named.
+    pub(super) fn known_dataset(
+        &self,
+        id: &ContentId,
+        owner: Option<&str>,
+    ) -> std::result::Result<DatasetInfo, Problem> {
+        let unknown = || Problem::unknown("dataset");
+        let share = match owner {
+            Some(owner) => Some(self.store.shared("datasets", id, owner)?.ok_or_else(unknown)?),
+            None => None,
+        };
+        let mut info = self.store.dataset(id)?.ok_or_else(unknown)?;
+        if let Some((name, _)) = share {
+            info.name = name.unwrap_or(info.name);
+        }
+        Ok(info)
     }
 
-    /// What is known of a model that a request names.
-    pub(super) fn known_model(&self, id: &ContentId) -> std::result::Result<ModelInfo, Problem> {
-        self.store.model(id)?.ok_or_else(|| Problem::unknown("model"))
+    /// What is known of a model that a request names, if that is an owner's.
+    pub(super) fn known_model(
+        &self,
+        id: &ContentId,
+        owner: Option<&str>,
+    ) -> std::result::Result<ModelInfo, Problem> {
+        let unknown = || Problem::unknown("model");
+        if let Some(owner) = owner {
+            self.store.shared("models", id, owner)?.ok_or_else(unknown)?;
+        }
+        self.store.model(id)?.ok_or_else(unknown)
     }
 
-    /// What a request will need, by what is on record of its data and model.
-    fn need_of(&self, request: &Request) -> std::result::Result<Need, Problem> {
-        let data = request.dataset().map(|id| self.known_dataset(id)).transpose()?;
-        let model = request.model().map(|id| self.known_model(id)).transpose()?;
+    /// What a request will need, by what is on record of its data and model, which must be an owner's if one is named.
+    fn need_of(&self, request: &Request, owner: Option<&str>) -> std::result::Result<Need, Problem> {
+        let data = request.dataset().map(|id| self.known_dataset(id, owner)).transpose()?;
+        let model = request.model().map(|id| self.known_model(id, owner)).transpose()?;
         Ok(Need::of(request, data.as_ref(), model.as_ref()))
     }
 
     /// Checks everything that can be known before the work, and tells what that will need.
-    pub(super) fn check(&self, request: &Request) -> std::result::Result<Need, Problem> {
+    pub(super) fn check(&self, request: &Request, owner: Option<&str>) -> std::result::Result<Need, Problem> {
         if let Some(wanted) = request.device().filter(|wanted| *wanted != "auto") {
             let wanted = wanted.to_lowercase();
             if !self.devices.iter().any(|(name, _)| name.to_lowercase().contains(&wanted)) {
@@ -206,24 +285,42 @@ impl Service {
             Request::Simulate(simulate) => simulate.settings.check()?,
             Request::Evaluate(_) | Request::Loss(_) => {}
         }
-        let need = self.need_of(request)?;
+        let need = self.need_of(request, owner)?;
         self.limits.check(request, &need)?;
         Ok(need)
     }
 
-    /// Takes a job: checked, committed, queued.
-    pub(super) async fn submit(&self, client: String, request: Request) -> std::result::Result<Job, Problem> {
-        let need = self.check(&request)?;
-        let seat = self.queue.seat().ok_or_else(|| Problem {
+    /// Takes a job: checked, committed, queued. Whoever asked may go away meanwhile: what was committed is queued.
+    pub(super) async fn submit(
+        self: &Arc<Self>,
+        who: &Who,
+        request: Request,
+    ) -> std::result::Result<Job, Problem> {
+        let (service, who) = (self.clone(), who.clone());
+        let taken = tokio::spawn(async move { service.take(&who, request).await });
+        taken.await.unwrap_or_else(|_| Err(Problem::internal()))
+    }
+
+    async fn take(&self, who: &Who, request: Request) -> std::result::Result<Job, Problem> {
+        let need = self.check(&request, who.sees_only())?;
+        let client = who.client();
+        let seat = self.queue.seat(&client).map_err(|full| Problem {
             status: StatusCode::TOO_MANY_REQUESTS,
-            sentence: format!("{} jobs wait already, expected fewer: try again later", self.queue.len()),
+            sentence: match full {
+                Full::Everyone(count) => {
+                    format!("{count} jobs wait already, expected fewer: try again later")
+                }
+                Full::Client(count) => {
+                    format!("{count} jobs of yours wait already, expected fewer: try again later")
+                }
+            },
             retry_after: Some(2),
         })?;
         let job = Job {
             id: self.store.new_job_id()?,
             kind: request.kind().into(),
             state: JobState::Queued,
-            request,
+            request: Some(request.clone()),
             device: None,
             created: now(),
             started: None,
@@ -233,22 +330,37 @@ impl Service {
             result: None,
             files: Vec::new(),
             client,
+            owner: who.owner().to_owned(),
         };
         let row = job.clone();
+        let logged = line(Some(who), "create", "job", job.id.as_str());
         self.store
-            .write(move |db| {
+            .write_logged(logged, move |db| {
                 // What it is about may have been removed in the meantime.
-                for (table, id) in [("datasets", row.request.dataset()), ("models", row.request.model())] {
+                let ids = [("datasets", request.dataset()), ("models", request.model())];
+                for (table, id) in ids {
                     if let Some(id) = id {
                         let query = format!("SELECT 1 FROM {table} WHERE id = ?1");
                         db.prepare_cached(&query)?.query_row([id.as_str()], |_| Ok(()))?;
                     }
                 }
-                let request = serde_json::to_string(&row.request).expect("requests serialise");
+                let [dataset, model] = ids.map(|(_, id)| id.map(ContentId::as_str));
+                let text = serde_json::to_value(&request).expect("requests serialise");
                 db.prepare_cached(
-                    "INSERT INTO jobs (id, kind, client, state, request, created) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                    "INSERT INTO jobs (id, kind, client, state, request, created, owner, dataset, model, about)
+                     VALUES (?1, ?2, ?3, 'queued', ?4, ?5, ?6, ?7, ?8, ?9)",
                 )?
-                .execute(params![row.id.as_str(), row.kind, row.client, "queued", request, row.created])?;
+                .execute(params![
+                    row.id.as_str(),
+                    row.kind,
+                    row.client,
+                    text.to_string(),
+                    row.created,
+                    row.owner,
+                    dataset,
+                    model,
+                    lists::about(&text)
+                ])?;
                 Ok(())
             })
             .await?;
@@ -258,7 +370,7 @@ impl Service {
     }
 
     fn enqueue(&self, job: &Job, need: &Need) {
-        let Job { id, request, created, client, .. } = job;
+        let Job { id, request: Some(request), created, client, .. } = job else { return };
         let live = self.lives.begin(id);
         let request = Arc::new(request.clone());
         self.queue.push(
@@ -274,21 +386,41 @@ impl Service {
         Ok(job)
     }
 
-    /// Cancels a job: at once if it waits, otherwise as soon as its work can stop.
-    pub(super) async fn cancel(&self, id: &JobId) -> std::result::Result<Job, Problem> {
-        let client = self.job(id)?.client;
-        if let Some(ticket) = self.queue.remove(id) {
+    /// A job that someone may see.
+    pub(super) fn job_for(&self, who: &Who, id: &JobId) -> std::result::Result<Job, Problem> {
+        let job = self.job(id)?;
+        match who.sees_only() {
+            Some(owner) if owner != job.owner => Err(Problem::unknown("job")),
+            _ => Ok(job),
+        }
+    }
+
+    /// Cancels a job: at once if it waits, otherwise as soon as its work can stop. Whoever asked may go away meanwhile.
+    pub(super) async fn cancel(self: &Arc<Self>, who: &Who, id: &JobId) -> std::result::Result<Job, Problem> {
+        let job = self.job_for(who, id)?;
+        let (service, who) = (self.clone(), who.clone());
+        let cancelled = tokio::spawn(async move { service.cancel_known(&who, job).await });
+        cancelled.await.unwrap_or_else(|_| Err(Problem::internal()))
+    }
+
+    async fn cancel_known(&self, who: &Who, job: Job) -> std::result::Result<Job, Problem> {
+        let (id, client) = (job.id, job.client);
+        let logged = line(Some(who), "cancel", "job", id.as_str());
+        if let Some(ticket) = self.queue.remove(&id) {
             let ending: Ending = (id.clone(), JobState::Cancelled, None, None);
-            if let Err(problem) = self.store.write(move |db| write_endings(db, &[ending])).await {
+            if let Err(problem) =
+                self.store.write_logged(logged, move |db| write_endings(db, &[ending])).await
+            {
                 // Not cancelled, then.
                 self.queue.push(&client, ticket);
                 return Err(problem);
             }
-            self.lives.end(self.job(id)?);
-        } else if let Some(live) = self.lives.get(id) {
+            self.lives.end(self.job(&id)?);
+        } else if let Some(live) = self.lives.get(&id) {
             live.cancel();
+            self.store.write_logged(logged, |_| Ok(())).await?;
         }
-        self.job(id)
+        self.job(&id)
     }
 
     /// A worker has begun. Told to listeners at once; on the disk a job that runs is one that waits.
@@ -322,7 +454,7 @@ impl Service {
         // Nothing else can be written down either while the disk is full: this waits until there is room. If the service ends
         // before, the jobs are unfinished on the disk and are done again next time.
         while let Err(problem) = self.store.write_now(change()) {
-            eprintln!("error: results could not be kept: {}", problem.sentence);
+            say!("error: results could not be kept: {}", problem.sentence);
             if self.is_closing() {
                 return;
             }
@@ -331,7 +463,7 @@ impl Service {
         for id in ids {
             match self.job(&id) {
                 Ok(job) => self.lives.end(job),
-                Err(problem) => eprintln!("error: {}", problem.sentence),
+                Err(problem) => say!("error: {}", problem.sentence),
             }
         }
     }

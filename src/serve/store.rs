@@ -1,33 +1,25 @@
 //! What the service remembers: one SQLite file.
 //!
-//! Writes go through one thread that commits everything waiting in one transaction, so that hundreds of clients share the cost
-//! of reaching the disk; each is answered after the commit.
+//! Writes go through one thread (`writer`), so that hundreds of clients share the cost of reaching the disk. One connection serves
+//! looks at single rows; whatever reads more has one of its own (`readers`).
 
+use super::audit::Log;
 use super::id::{ContentId, JobId};
 use super::problem::Problem;
+use super::readers::Readers;
 use super::request::Request;
+use super::rows::{JOB, Unfinished, job_of, unfinished_of};
+use super::schema;
+use super::shares::{Holder, share};
+use super::writer::{Answer, Change, Writer};
 use crate::{Error, Result};
-use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use serde::{Deserialize, Serialize};
-use std::path::Path;
-use std::sync::{Mutex, MutexGuard, mpsc};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::oneshot;
 use utoipa::ToSchema;
-
-/// Writes that share a transaction.
-const TOGETHER: usize = 512;
-
-const SCHEMA: &str = "
-    CREATE TABLE IF NOT EXISTS datasets (
-        id TEXT PRIMARY KEY, info TEXT NOT NULL, created REAL NOT NULL);
-    CREATE TABLE IF NOT EXISTS models (
-        id TEXT PRIMARY KEY, info TEXT NOT NULL, created REAL NOT NULL);
-    CREATE TABLE IF NOT EXISTS jobs (
-        number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT UNIQUE NOT NULL, kind TEXT NOT NULL, client TEXT NOT NULL,
-        state TEXT NOT NULL, request TEXT NOT NULL, device TEXT, created REAL NOT NULL, started REAL, finished REAL,
-        error TEXT, result TEXT, files TEXT NOT NULL DEFAULT '[]');
-    CREATE INDEX IF NOT EXISTS jobs_by_state ON jobs (state, number);";
 
 /// How a job stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -43,9 +35,15 @@ pub enum JobState {
     Failed,
     /// Was cancelled.
     Cancelled,
+    /// Is on record in a way that this version cannot read.
+    Unreadable,
 }
 
 impl JobState {
+    /// All that a record may have.
+    pub const KNOWN: [JobState; 5] =
+        [JobState::Queued, JobState::Running, JobState::Done, JobState::Failed, JobState::Cancelled];
+
     pub fn name(self) -> &'static str {
         match self {
             JobState::Queued => "queued",
@@ -53,21 +51,17 @@ impl JobState {
             JobState::Done => "done",
             JobState::Failed => "failed",
             JobState::Cancelled => "cancelled",
+            JobState::Unreadable => "unreadable",
         }
     }
 
     pub fn is_final(self) -> bool {
-        matches!(self, JobState::Done | JobState::Failed | JobState::Cancelled)
+        !matches!(self, JobState::Queued | JobState::Running)
     }
 
-    fn of(name: &str) -> Self {
-        match name {
-            "running" => JobState::Running,
-            "done" => JobState::Done,
-            "failed" => JobState::Failed,
-            "cancelled" => JobState::Cancelled,
-            _ => JobState::Queued,
-        }
+    /// By its name on record.
+    pub fn of(name: &str) -> Self {
+        JobState::KNOWN.into_iter().find(|state| state.name() == name).unwrap_or(JobState::Unreadable)
     }
 }
 
@@ -142,8 +136,8 @@ pub struct Job {
     pub kind: String,
     /// How it stands.
     pub state: JobState,
-    /// What was asked for.
-    pub request: Request,
+    /// What was asked for; none if that was written by another version and cannot be read.
+    pub request: Option<Request>,
     /// Where it is or was computed.
     pub device: Option<String>,
     /// Seconds since 1970.
@@ -164,6 +158,9 @@ pub struct Job {
     /// Who asked.
     #[serde(skip)]
     pub client: String,
+    /// Whom it belongs to.
+    #[serde(skip)]
+    pub owner: String,
 }
 
 /// The time, in seconds since 1970.
@@ -171,21 +168,14 @@ pub fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
-type Change = Box<dyn FnOnce(&Transaction<'_>) -> rusqlite::Result<()> + Send>;
-type Answer = std::result::Result<(), Problem>;
-
-struct Write {
-    change: Change,
-    answer: oneshot::Sender<Answer>,
-}
-
 /// The database.
 pub struct Store {
-    writes: mpsc::Sender<Write>,
+    writer: Writer,
     reader: Mutex<Connection>,
+    pub(super) readers: Readers,
 }
 
-fn open(path: &Path) -> rusqlite::Result<Connection> {
+pub(super) fn open(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open(path)?;
     connection.busy_timeout(std::time::Duration::from_secs(10))?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
@@ -195,21 +185,15 @@ fn open(path: &Path) -> rusqlite::Result<Connection> {
 }
 
 impl Store {
-    /// Opens or makes the database.
-    pub fn open(path: &Path) -> Result<Store> {
+    /// Opens or makes the database, in its newest form. Changes are logged in the file `audit`.
+    pub fn open(path: &Path, audit: PathBuf) -> Result<Store> {
         let wrong =
             |error: rusqlite::Error| Error::file(path, format!("is no database of a service: {error}"));
         let mut writer = open(path).map_err(wrong)?;
-        writer.execute_batch(SCHEMA).map_err(wrong)?;
+        schema::migrate(path, &mut writer)?;
         let reader = Mutex::new(open(path).map_err(wrong)?);
-        let (writes, waiting) = mpsc::channel::<Write>();
-        std::thread::spawn(move || {
-            while let Ok(first) = waiting.recv() {
-                let together = std::iter::once(first).chain(waiting.try_iter().take(TOGETHER)).collect();
-                commit(&mut writer, together);
-            }
-        });
-        Ok(Store { writes, reader })
+        let readers = Readers::new(path.to_path_buf());
+        Ok(Store { writer: Writer::start(writer, Log::new(audit)), reader, readers })
     }
 
     /// Has something changed, sooner or later; the receiver hears once that is on the disk.
@@ -217,10 +201,7 @@ impl Store {
         &self,
         change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<()> + Send + 'static,
     ) -> oneshot::Receiver<Answer> {
-        let (answer, receiver) = oneshot::channel();
-        // If the writer is gone, so is the answer's sender, and the receiver says so.
-        let _ = self.writes.send(Write { change: Box::new(change), answer });
-        receiver
+        self.writer.send(Box::new(move |db| change(db).map(|()| None)))
     }
 
     /// Changes something: ready once that is on the disk.
@@ -231,12 +212,27 @@ impl Store {
         self.write_soon(change).await.unwrap_or_else(|_| Err(Problem::internal()))
     }
 
-    /// The same for a thread that may wait.
+    /// The same with a line in the audit log.
+    pub async fn write_logged(
+        &self,
+        line: String,
+        change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<()> + Send + 'static,
+    ) -> Answer {
+        let answer = self.writer.send(Box::new(move |db| change(db).map(|()| Some(line))));
+        answer.await.unwrap_or_else(|_| Err(Problem::internal()))
+    }
+
+    /// For a thread that may wait.
     pub fn write_now(
         &self,
         change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<()> + Send + 'static,
     ) -> Answer {
         self.write_soon(change).blocking_recv().unwrap_or_else(|_| Err(Problem::internal()))
+    }
+
+    /// The same for a change that says itself what is logged, if anything.
+    pub fn write_logged_now(&self, change: Change) -> Answer {
+        self.writer.send(change).blocking_recv().unwrap_or_else(|_| Err(Problem::internal()))
     }
 
     fn reader(&self) -> MutexGuard<'_, Connection> {
@@ -273,15 +269,13 @@ impl Store {
     ) -> std::result::Result<Option<T>, Problem> {
         let text: Option<String> =
             self.read(|db| db.prepare_cached(query)?.query_row([id.as_str()], |row| row.get(0)).optional())?;
-        text.map(|text| serde_json::from_str(&text).map_err(|_| Problem::internal())).transpose()
+        text.map(|text| serde_json::from_str(&text).map_err(|_| Problem::unreadable())).transpose()
     }
 
-    pub fn datasets(&self, most: usize) -> std::result::Result<Vec<DatasetInfo>, Problem> {
-        let texts: Vec<String> = self.read(|db| {
-            let mut query = db.prepare_cached("SELECT info FROM datasets ORDER BY created DESC LIMIT ?1")?;
-            query.query_map([most as i64], |row| row.get(0))?.collect()
-        })?;
-        texts.iter().map(|text| serde_json::from_str(text).map_err(|_| Problem::internal())).collect()
+    /// Whether a dataset, a model or a job is on record, readable or not.
+    pub fn has(&self, table: &str, id: &str) -> std::result::Result<bool, Problem> {
+        let query = format!("SELECT 1 FROM {table} WHERE id = ?1");
+        Ok(self.read(|db| db.prepare_cached(&query)?.query_row([id], |_| Ok(())).optional())?.is_some())
     }
 
     pub fn job(&self, id: &JobId) -> std::result::Result<Option<Job>, Problem> {
@@ -291,124 +285,80 @@ impl Store {
         })
     }
 
-    /// The newest jobs, of a state and a kind if they are named.
-    pub fn jobs(
-        &self,
-        state: Option<JobState>,
-        kind: Option<String>,
-        most: usize,
-    ) -> std::result::Result<Vec<Job>, Problem> {
-        self.read(|db| {
-            let mut query = db.prepare_cached(&format!(
-                "{JOB} WHERE (?1 IS NULL OR state = ?1) AND (?2 IS NULL OR kind = ?2) ORDER BY number DESC LIMIT ?3"
-            ))?;
-            query.query_map(params![state.map(JobState::name), kind, most as i64], job_of)?.collect()
-        })
-    }
-
     /// Everything that has not ended, oldest first.
-    pub fn unfinished(&self) -> std::result::Result<Vec<Job>, Problem> {
+    pub fn unfinished(&self) -> std::result::Result<Vec<Unfinished>, Problem> {
         self.read(|db| {
             let mut query =
                 db.prepare(&format!("{JOB} WHERE state IN ('queued', 'running') ORDER BY number"))?;
-            query.query_map([], job_of)?.collect()
+            query.query_map([], unfinished_of)?.collect()
         })
     }
 
-    /// A change that keeps what is known of a dataset; one that is there already is the same.
-    pub fn keep_dataset(info: &DatasetInfo) -> impl FnOnce(&Transaction<'_>) -> rusqlite::Result<()> + use<> {
-        keep("datasets", &info.id, to_text(info), info.created)
+    /// A change that keeps what is known of a dataset and gives it to someone; one that is there already is the same.
+    pub fn keep_dataset(
+        info: &DatasetInfo,
+        holder: &Holder,
+    ) -> impl FnOnce(&Transaction<'_>) -> rusqlite::Result<()> + use<> {
+        let DatasetInfo { id, name, bytes, rows, variables, environments, created } = info;
+        let text = to_text(info);
+        let counts = [*bytes as i64, *rows as i64, variables.len() as i64, environments.len() as i64];
+        let share = share("datasets", id, holder, Some(name));
+        let (id, name, created) = (id.as_str().to_owned(), name.clone(), *created);
+        move |db| {
+            let [bytes, rows, variables, environments] = counts;
+            // The same content again repairs a record that could not be read.
+            db.prepare_cached(
+                "INSERT INTO datasets (id, info, created, name, bytes, rows, variables, environments)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+                 ON CONFLICT DO UPDATE SET info = ?2, name = ?4, bytes = ?5, rows = ?6, variables = ?7, environments = ?8",
+            )?
+            .execute(params![id, text, created, name, bytes, rows, variables, environments])?;
+            share(db)
+        }
     }
 
-    /// A change after which a dataset counts as uploaded now.
-    pub fn touch_dataset(id: &ContentId) -> impl FnOnce(&Transaction<'_>) -> rusqlite::Result<()> + use<> {
+    /// A change after which a dataset that is there counts as uploaded now, by someone and under their name.
+    pub fn touch_dataset(
+        id: &ContentId,
+        holder: &Holder,
+        name: &str,
+    ) -> impl FnOnce(&Transaction<'_>) -> rusqlite::Result<()> + use<> {
+        let share = share("datasets", id, holder, Some(name));
         let id = id.as_str().to_owned();
-        move |db| db.execute("UPDATE datasets SET created = ?2 WHERE id = ?1", params![id, now()]).map(|_| ())
+        move |db| {
+            match db.execute("UPDATE datasets SET created = ?2 WHERE id = ?1", params![id, now()])? {
+                // It was removed in the meantime.
+                0 => Err(rusqlite::Error::QueryReturnedNoRows),
+                _ => share(db),
+            }
+        }
     }
 
-    /// A change that keeps what is known of a model; one that is there already is the same.
-    pub fn keep_model(info: &ModelInfo) -> impl FnOnce(&Transaction<'_>) -> rusqlite::Result<()> + use<> {
-        keep("models", &info.id, to_text(info), info.created)
+    /// A change that keeps what is known of a model and gives it to someone; one that is there already is the same.
+    pub fn keep_model(
+        info: &ModelInfo,
+        holder: &Holder,
+    ) -> impl FnOnce(&Transaction<'_>) -> rusqlite::Result<()> + use<> {
+        let (text, share) = (to_text(info), share("models", &info.id, holder, None));
+        let (id, created) = (info.id.as_str().to_owned(), info.created);
+        move |db| {
+            db.prepare_cached(
+                "INSERT INTO models (id, info, created) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET info = ?2",
+            )?
+            .execute(params![id, text, created])?;
+            share(db)
+        }
     }
+}
 
-    /// How many jobs there are, by kind and state.
-    pub fn counts(&self) -> std::result::Result<Vec<(String, String, u64)>, Problem> {
-        self.read(|db| {
-            let mut query = db.prepare_cached(
-                "SELECT kind, state, count(*) FROM jobs GROUP BY kind, state ORDER BY kind, state",
-            )?;
-            let row = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get::<_, i64>(2)? as u64));
-            query.query_map([], row)?.collect()
-        })
-    }
+/// How many jobs there are, by kind and state.
+pub fn counts(db: &Connection) -> rusqlite::Result<Vec<(String, String, u64)>> {
+    let mut query = db
+        .prepare_cached("SELECT kind, state, count(*) FROM jobs GROUP BY kind, state ORDER BY kind, state")?;
+    let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get::<_, i64>(2)? as u64));
+    query.query_map([], row)?.collect()
 }
 
 fn to_text(info: &impl Serialize) -> String {
     serde_json::to_string(info).expect("infos serialise")
-}
-
-fn keep(
-    table: &str,
-    id: &ContentId,
-    info: String,
-    created: f64,
-) -> impl FnOnce(&Transaction<'_>) -> rusqlite::Result<()> + use<> {
-    let query = format!("INSERT OR IGNORE INTO {table} (id, info, created) VALUES (?1, ?2, ?3)");
-    let id = id.as_str().to_owned();
-    move |db| db.prepare_cached(&query)?.execute(params![id, info, created]).map(|_| ())
-}
-
-const JOB: &str = "SELECT id, kind, state, request, device, created, started, finished, error, result, files, client FROM jobs";
-
-fn job_of(row: &Row<'_>) -> rusqlite::Result<Job> {
-    fn parsed<T: for<'a> Deserialize<'a>>(column: usize, text: &str) -> rusqlite::Result<T> {
-        serde_json::from_str(text).map_err(|error| {
-            rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, Box::new(error))
-        })
-    }
-    let id: String = row.get(0)?;
-    let state: String = row.get(2)?;
-    let result: Option<String> = row.get(9)?;
-    Ok(Job {
-        id: JobId::try_from(id).map_err(|_| rusqlite::Error::InvalidQuery)?,
-        kind: row.get(1)?,
-        state: JobState::of(&state),
-        request: parsed(3, &row.get::<_, String>(3)?)?,
-        device: row.get(4)?,
-        created: row.get(5)?,
-        started: row.get(6)?,
-        finished: row.get(7)?,
-        progress: None,
-        error: row.get(8)?,
-        result: result.map(|text| parsed(9, &text)).transpose()?,
-        files: parsed(10, &row.get::<_, String>(10)?)?,
-        client: row.get(11)?,
-    })
-}
-
-/// Does all changes in one transaction; one that fails is undone alone.
-fn commit(connection: &mut Connection, writes: Vec<Write>) {
-    let mut answers = Vec::new();
-    let outcome = connection.transaction().and_then(|transaction| {
-        for Write { change, answer } in writes {
-            transaction.execute_batch("SAVEPOINT one")?;
-            let done = change(&transaction);
-            transaction.execute_batch(if done.is_ok() {
-                "RELEASE one"
-            } else {
-                "ROLLBACK TO one; RELEASE one"
-            })?;
-            answers.push((answer, done));
-        }
-        transaction.commit()
-    });
-    let failed = outcome.err().map(Problem::from);
-    for (answer, done) in answers {
-        let said = match (&failed, done) {
-            (Some(problem), _) => Err(Problem::new(problem.status, problem.sentence.clone())),
-            (None, done) => done.map_err(Problem::from),
-        };
-        // Whoever asked may have gone away.
-        let _ = answer.send(said);
-    }
 }

@@ -9,6 +9,7 @@ use super::store::{JobState, Progress, now};
 use super::work;
 use crate::engine::Place;
 use crate::engine::gpu::GpuEngine;
+use crate::stderr::say;
 use crate::{Error, Result};
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
@@ -68,7 +69,7 @@ fn serve(service: &Service, gpu: Option<&GpuEngine>, device: &str, tickets: Vec<
             Ok(finished) => service.end(&ticket.id, JobState::Done, Some(finished), None),
             Err(error) => {
                 if matches!(error, Error::Io { .. }) {
-                    eprintln!("error: {error}");
+                    say!("error: {error}");
                 }
                 service.end(&ticket.id, JobState::Failed, None, Some(sentence_of(&error)));
             }

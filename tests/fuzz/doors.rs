@@ -73,6 +73,7 @@ pub struct Office {
 impl Office {
     pub fn open(folder: PathBuf, data: &Dataset, model: &Model) -> Office {
         let options = Options {
+            recover: false,
             listen: ([127, 0, 0, 1], 0).into(),
             data: folder,
             token: None,

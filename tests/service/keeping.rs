@@ -1,6 +1,6 @@
 //! What is kept, for how long, and what happens where there is no room.
 
-use crate::server::Server;
+use crate::server::{Server, refused_to_start, until};
 use crate::small_data;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -25,11 +25,12 @@ fn old_data_goes_by_the_owners_rule_and_no_other() {
     server.kill();
     std::thread::sleep(Duration::from_millis(1500));
 
-    // Without a rule everything stays, but for files that nobody was told of.
+    // Without a rule everything stays; files that nobody was told of are moved aside.
     let stray = place.join("jobs").join("0".repeat(32));
     std::fs::create_dir(&stray).unwrap();
     let server = Server::start(&place, &["--keep-days", "1"]);
-    until("the stray folder is gone", || !stray.exists());
+    until("the stray folder is moved", || place.join("set-aside/jobs").join("0".repeat(32)).exists());
+    assert!(!stray.exists());
     for address in &addresses {
         server.client().get(address).expect(200);
     }
@@ -45,16 +46,6 @@ fn old_data_goes_by_the_owners_rule_and_no_other() {
     assert!(!place.join("jobs").join(id).exists());
     client.get(&addresses[2]).expect(200);
     client.get(&format!("/v1/jobs/{waiting}")).expect(200);
-}
-
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    for _ in 0..500 {
-        if holds() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    panic!("not within ten seconds: {what}");
 }
 
 /// No file of the service may pass two megabytes: as if the disk was full, for those who are not root.
@@ -149,18 +140,8 @@ fn write_zeros(path: &Path, rows: usize, dim: usize) {
 fn a_folder_belongs_to_one_service() {
     let folder = tempfile::tempdir().unwrap();
     let _server = Server::start(folder.path(), &[]);
-    let sentence = refused_to_start(folder.path());
+    let sentence = refused_to_start(folder.path(), &[]);
     assert!(sentence.contains("is in use by another service"), "{sentence}");
-}
-
-/// What a service says that does not start.
-fn refused_to_start(folder: &Path) -> String {
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_skds"))
-        .args(["serve", "--listen", "127.0.0.1:0", "--device", "cpu", "--data", folder.to_str().unwrap()])
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 #[test]
@@ -173,6 +154,6 @@ fn a_damaged_database_is_refused() {
         "this is no database of anyone, however long it is looked at",
     )
     .unwrap();
-    let sentence = refused_to_start(&place);
+    let sentence = refused_to_start(&place, &[]);
     assert!(sentence.contains("is no database of a service"), "{sentence}");
 }

@@ -6,11 +6,17 @@ mod common;
 mod api;
 mod client;
 mod crash;
+mod disconnect;
+mod folder;
 mod gpu;
+mod health;
 mod keeping;
+mod lists;
 mod load;
+mod records;
 mod server;
 mod stop;
+mod tokens;
 
 use skds::data::Dataset;
 use std::path::Path;

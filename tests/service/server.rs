@@ -66,6 +66,27 @@ impl Drop for Server {
     }
 }
 
+/// What a service says that does not start.
+pub fn refused_to_start(folder: &Path, more: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_skds"))
+        .args(["serve", "--listen", "127.0.0.1:0", "--device", "cpu", "--data", folder.to_str().unwrap()])
+        .args(more)
+        .env_remove("SKDS_TOKEN")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Waits for something.
+pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(60), "not within a minute: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 #[derive(Clone)]
 pub struct Client {
     agent: ureq::Agent,

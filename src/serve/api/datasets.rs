@@ -1,19 +1,23 @@
 //! Datasets and models: uploads and what is known of them.
 
 use super::uploads::{Received, receive};
-use super::{Answer, Shared};
+use super::{Answer, Asks, Shared, list_length};
 use crate::data::{Dataset, outline_of_csv, shape_of_npz};
 use crate::model::Model;
+use crate::serve::audit::line;
 use crate::serve::files::describe;
 use crate::serve::id::ContentId;
+use crate::serve::lists::{self, DatasetSummary, Page};
 use crate::serve::problem::{Problem, Refusal};
 use crate::serve::service::Service;
+use crate::serve::shares::Holder;
 use crate::serve::store::{DatasetInfo, ModelInfo, Store};
+use crate::serve::who::Who;
 use crate::{Error, Matrix};
-use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};
+use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use utoipa::{IntoParams, ToSchema};
@@ -35,11 +39,25 @@ pub struct Upload {
     targets: Option<String>,
 }
 
-/// Datasets.
+/// Which datasets.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct Which {
+    /// The most, 50 if nothing is said.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+    /// The part of the list that comes after another: what that gave as `next`.
+    after: Option<String>,
+}
+
+/// A part of the list of datasets.
 #[derive(Serialize, ToSchema)]
 pub struct Datasets {
-    /// Newest first.
-    datasets: Vec<DatasetInfo>,
+    /// Newest first, in short.
+    datasets: Vec<DatasetSummary>,
+    /// Where the next part begins, if there is one: for `after`.
+    next: Option<String>,
 }
 
 /// Upload a dataset: the bytes of an .npz or .csv file. What was uploaded before is not kept twice.
@@ -49,6 +67,7 @@ pub struct Datasets {
               (status = 413, body = Refusal), (status = 507, body = Refusal)))]
 pub async fn upload(
     State(service): Shared,
+    Extension(who): Asks,
     upload: std::result::Result<Query<Upload>, axum::extract::rejection::QueryRejection>,
     headers: HeaderMap,
     body: Body,
@@ -66,19 +85,40 @@ pub async fn upload(
         return Err(Problem::bad("targets are given for an .npz file, expected them in the file itself"));
     }
     let received = receive(&service, &headers, ending, body).await?;
-    let id = received.id(targets.as_deref());
-    if let Some(known) = service.store.dataset(&id)? {
-        // As good as new: it is not removed before anyone has used it.
-        service.store.write(Store::touch_dataset(&known.id)).await?;
-        return Ok((StatusCode::OK, Json(known)));
-    }
-    let reading = service.clone();
-    let info =
-        tokio::task::spawn_blocking(move || keep(&reading, received, id, &name, ending, targets.as_deref()))
-            .await
-            .map_err(|_| Problem::internal())??;
-    service.store.write(Store::keep_dataset(&info)).await?;
-    Ok((StatusCode::CREATED, Json(info)))
+    // On its own, so that a client who goes away leaves no file without a record.
+    let taken = tokio::spawn(async move {
+        let id = received.id(targets.as_deref());
+        match known(&service, &who, &id, &name).await? {
+            Some(answer) => Ok(answer),
+            None => {
+                let reading = service.clone();
+                let read = move || keep(&reading, received, id, &name, ending, targets.as_deref());
+                let info = tokio::task::spawn_blocking(read).await.map_err(|_| Problem::internal())??;
+                let logged = line(Some(&who), "create", "dataset", info.id.as_str());
+                let holder = Holder::Owner(who.owner().to_owned());
+                service.store.write_logged(logged, Store::keep_dataset(&info, &holder)).await?;
+                Ok((StatusCode::CREATED, Json(info)))
+            }
+        }
+    });
+    taken.await.unwrap_or_else(|_| Err(Problem::internal()))
+}
+
+/// The answer if a dataset is here already, whoever's: it becomes the client's too. One whose record cannot be read is taken anew.
+async fn known(
+    service: &Service,
+    who: &Who,
+    id: &ContentId,
+    name: &str,
+) -> Answer<Option<(StatusCode, Json<DatasetInfo>)>> {
+    let Ok(Some(_)) = service.store.dataset(id) else { return Ok(None) };
+    let had = service.store.shared("datasets", id, who.owner())?.is_some();
+    let holder = Holder::Owner(who.owner().to_owned());
+    let logged = line(Some(who), "create", "dataset", id.as_str());
+    // As good as new: it is not removed before anyone has used it.
+    service.store.write_logged(logged, Store::touch_dataset(id, &holder, name)).await?;
+    let status = if had { StatusCode::OK } else { StatusCode::CREATED };
+    Ok(Some((status, Json(service.known_dataset(id, who.sees_only())?))))
 }
 
 /// Reads the file, which checks it, and gives it its place: an .npz as it came, a .csv as .npz.
@@ -150,9 +190,20 @@ fn parse_targets(text: &str, names: &[&str], environments: usize) -> crate::Resu
 }
 
 /// The newest datasets.
-#[utoipa::path(get, path = "/v1/datasets", responses((status = 200, body = Datasets)))]
-pub async fn list(State(service): Shared) -> Answer<Json<Datasets>> {
-    Ok(Json(Datasets { datasets: service.store.datasets(100)? }))
+#[utoipa::path(get, path = "/v1/datasets", params(Which),
+    responses((status = 200, body = Datasets), (status = 400, body = Refusal)))]
+pub async fn list(
+    State(service): Shared,
+    Extension(who): Asks,
+    which: std::result::Result<Query<Which>, axum::extract::rejection::QueryRejection>,
+) -> Answer<Json<Datasets>> {
+    let Query(Which { limit, after }) = which.map_err(|error| Problem::bad(error.body_text()))?;
+    let limit = list_length(limit)?;
+    let look = move |_: &Service, db: &rusqlite::Connection| {
+        lists::datasets(db, who.sees_only(), after.as_deref(), limit)
+    };
+    let Page { items, next } = service.aside(look).await?;
+    Ok(Json(Datasets { datasets: items, next }))
 }
 
 /// A name in an address.
@@ -163,8 +214,12 @@ pub(super) fn content_id(text: String, what: &str) -> Answer<ContentId> {
 /// One dataset.
 #[utoipa::path(get, path = "/v1/datasets/{id}", params(("id" = String, Path)),
     responses((status = 200, body = DatasetInfo), (status = 404, body = Refusal)))]
-pub async fn show(State(service): Shared, Path(id): Path<String>) -> Answer<Json<DatasetInfo>> {
-    Ok(Json(service.known_dataset(&content_id(id, "dataset")?)?))
+pub async fn show(
+    State(service): Shared,
+    Extension(who): Asks,
+    Path(id): Path<String>,
+) -> Answer<Json<DatasetInfo>> {
+    Ok(Json(service.known_dataset(&content_id(id, "dataset")?, who.sees_only())?))
 }
 
 /// Upload a model: the bytes of a .safetensors file, as `skds fit` writes it.
@@ -173,27 +228,38 @@ pub async fn show(State(service): Shared, Path(id): Path<String>) -> Answer<Json
     responses((status = 201, body = ModelInfo), (status = 400, body = Refusal), (status = 413, body = Refusal)))]
 pub async fn upload_model(
     State(service): Shared,
+    Extension(who): Asks,
     headers: HeaderMap,
     body: Body,
 ) -> Answer<(StatusCode, Json<ModelInfo>)> {
     let received = receive(&service, &headers, ".safetensors", body).await?;
-    let reading: Arc<Service> = service.clone();
-    let info = tokio::task::spawn_blocking(move || -> Answer<ModelInfo> {
-        let model = Model::read(&received.path)?;
-        reading.limits.check_variables(model.dim())?;
-        Ok(reading.files.keep_model(&received.path, model)?)
-    })
-    .await
-    .map_err(|_| Problem::internal())??;
-    service.store.write(Store::keep_model(&info)).await?;
-    Ok((StatusCode::CREATED, Json(info)))
+    // On its own, as a dataset is.
+    let taken = tokio::spawn(async move {
+        let reading: Arc<Service> = service.clone();
+        let info = tokio::task::spawn_blocking(move || -> Answer<ModelInfo> {
+            let model = Model::read(&received.path)?;
+            reading.limits.check_variables(model.dim())?;
+            Ok(reading.files.keep_model(&received.path, model)?)
+        })
+        .await
+        .map_err(|_| Problem::internal())??;
+        let logged = line(Some(&who), "create", "model", info.id.as_str());
+        let holder = Holder::Owner(who.owner().to_owned());
+        service.store.write_logged(logged, Store::keep_model(&info, &holder)).await?;
+        Ok((StatusCode::CREATED, Json(info)))
+    });
+    taken.await.unwrap_or_else(|_| Err(Problem::internal()))
 }
 
 /// One model.
 #[utoipa::path(get, path = "/v1/models/{id}", params(("id" = String, Path)),
     responses((status = 200, body = ModelInfo), (status = 404, body = Refusal)))]
-pub async fn show_model(State(service): Shared, Path(id): Path<String>) -> Answer<Json<ModelInfo>> {
-    Ok(Json(service.known_model(&content_id(id, "model")?)?))
+pub async fn show_model(
+    State(service): Shared,
+    Extension(who): Asks,
+    Path(id): Path<String>,
+) -> Answer<Json<ModelInfo>> {
+    Ok(Json(service.known_model(&content_id(id, "model")?, who.sees_only())?))
 }
 
 #[cfg(test)]

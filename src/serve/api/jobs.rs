@@ -1,23 +1,24 @@
 //! Jobs: start, list, look at, follow, cancel, and fetch what they left.
 
-use super::{Answer, Shared, client_of, parse};
+use super::{Answer, Asks, Shared, list_length, parse};
 use crate::serve::events::Event;
 use crate::serve::id::JobId;
+use crate::serve::lists::{self, JobFilter, JobSummary, Page};
 use crate::serve::problem::{Problem, Refusal};
 use crate::serve::request::Request;
 use crate::serve::service::Service;
 use crate::serve::store::{Job, JobState};
-use axum::Json;
+use crate::serve::who::Who;
 use axum::body::{Body, Bytes};
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{ConnectInfo, Path, Query, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::extract::{Path, Query, State};
+use axum::http::{StatusCode, header};
 use axum::response::sse::{KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use futures_util::{Stream, StreamExt, stream};
 use serde::{Deserialize, Serialize};
 use std::convert::Infallible;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
@@ -26,8 +27,6 @@ use utoipa::{IntoParams, ToSchema};
 
 /// The longest that an answer is waited for.
 const LONGEST_WAIT: f64 = 60.0;
-/// The most jobs in a list.
-const LONGEST_LIST: usize = 1000;
 
 /// How to submit.
 #[derive(Deserialize, IntoParams)]
@@ -49,15 +48,19 @@ pub struct Which {
     /// Of this kind only.
     kind: Option<String>,
     /// The most, 50 if nothing is said.
-    #[param(maximum = 1000)]
+    #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
+    /// The part of the list that comes after another: what that gave as `next`.
+    after: Option<String>,
 }
 
-/// Jobs.
+/// A part of the list of jobs.
 #[derive(Serialize, ToSchema)]
 pub struct Jobs {
-    /// Newest first.
-    jobs: Vec<Job>,
+    /// Newest first, in short.
+    jobs: Vec<JobSummary>,
+    /// Where the next part begins, if there is one: for `after`.
+    next: Option<String>,
 }
 
 fn job_id(text: String) -> Answer<JobId> {
@@ -76,8 +79,7 @@ fn query<T>(query: std::result::Result<Query<T>, QueryRejection>) -> Answer<T> {
 pub async fn submit(
     State(service): Shared,
     submit: std::result::Result<Query<Submit>, QueryRejection>,
-    address: ConnectInfo<SocketAddr>,
-    headers: HeaderMap,
+    Extension(who): Asks,
     body: Body,
 ) -> Answer<(StatusCode, Json<Job>)> {
     let Submit { wait } = query(submit)?;
@@ -85,7 +87,7 @@ pub async fn submit(
         return Err(Problem::bad(format!("wait is {wait}, expected 0 to {LONGEST_WAIT} seconds")));
     }
     let request: Request = parse(&service, body).await?;
-    let job = service.submit(client_of(&headers, address), request).await?;
+    let job = service.submit(&who, request).await?;
     let Some(wait) = wait.filter(|wait| *wait > 0.0) else {
         return Ok((StatusCode::ACCEPTED, Json(job)));
     };
@@ -114,46 +116,58 @@ async fn wait_for(service: &Service, id: &JobId) -> Option<Job> {
 #[utoipa::path(get, path = "/v1/jobs", params(Which), responses((status = 200, body = Jobs), (status = 400, body = Refusal)))]
 pub async fn list(
     State(service): Shared,
+    Extension(who): Asks,
     which: std::result::Result<Query<Which>, QueryRejection>,
 ) -> Answer<Json<Jobs>> {
-    let Which { state, kind, limit } = query(which)?;
-    let limit = limit.unwrap_or(50);
-    if limit > LONGEST_LIST {
-        return Err(Problem::bad(format!("limit is {limit}, expected at most {LONGEST_LIST}")));
-    }
-    let mut jobs = service.store.jobs(state, kind, limit)?;
-    for job in &mut jobs {
-        job.progress = service.lives.get(&job.id).and_then(|live| live.progress());
-    }
-    Ok(Json(Jobs { jobs }))
+    let Which { state, kind, limit, after } = query(which)?;
+    let limit = list_length(limit)?;
+    let which = JobFilter { state, kind, owner: who.sees_only().map(str::to_owned) };
+    let look = move |service: &Service, db: &rusqlite::Connection| {
+        let mut page = lists::jobs(db, &which, after.as_deref(), limit)?;
+        for job in page.items.iter_mut().filter(|job| !job.state.is_final()) {
+            let id = JobId::try_from(job.id.clone()).ok();
+            job.progress = id.and_then(|id| service.lives.get(&id)?.progress());
+        }
+        Ok(page)
+    };
+    let Page { items, next } = service.aside(look).await?;
+    Ok(Json(Jobs { jobs: items, next }))
 }
 
 /// One job.
 #[utoipa::path(get, path = "/v1/jobs/{id}", params(("id" = String, Path)),
     responses((status = 200, body = Job), (status = 404, body = Refusal)))]
-pub async fn show(State(service): Shared, Path(id): Path<String>) -> Answer<Json<Job>> {
-    Ok(Json(service.job(&job_id(id)?)?))
+pub async fn show(State(service): Shared, Extension(who): Asks, Path(id): Path<String>) -> Answer<Json<Job>> {
+    Ok(Json(service.job_for(&who, &job_id(id)?)?))
 }
 
 /// Cancel a job. One that runs stops as soon as its work can, a fit within a step; one that has ended stays as it is.
 #[utoipa::path(post, path = "/v1/jobs/{id}/cancel", params(("id" = String, Path)),
     responses((status = 200, body = Job), (status = 404, body = Refusal)))]
-pub async fn cancel(State(service): Shared, Path(id): Path<String>) -> Answer<Json<Job>> {
-    Ok(Json(service.cancel(&job_id(id)?).await?))
+pub async fn cancel(
+    State(service): Shared,
+    Extension(who): Asks,
+    Path(id): Path<String>,
+) -> Answer<Json<Job>> {
+    Ok(Json(service.cancel(&who, &job_id(id)?).await?))
 }
 
 /// Follow a job: server-sent events `progress`, `log` and `state`, of which the last is final.
 #[utoipa::path(get, path = "/v1/jobs/{id}/events", params(("id" = String, Path)),
     responses((status = 200, content_type = "text/event-stream", body = String), (status = 404, body = Refusal)))]
-pub async fn events(State(service): Shared, Path(id): Path<String>) -> Answer<Response> {
+pub async fn events(
+    State(service): Shared,
+    Extension(who): Asks,
+    Path(id): Path<String>,
+) -> Answer<Response> {
     let id = job_id(id)?;
     // Listening begins before the job is looked at, so that nothing is missed between the two.
     let listening = service.lives.get(&id).map(|live| live.listen());
-    let job = service.job(&id)?;
+    let job = service.job_for(&who, &id)?;
     let over = job.state.is_final();
     let first = stream::iter([sse("state", &job)]);
     let rest = match listening.filter(|_| !over) {
-        Some(events) => follow(service, id, events).left_stream(),
+        Some(events) => follow(service, who, id, events).left_stream(),
         None => stream::empty().right_stream(),
     };
     let all = first.chain(rest).map(Ok::<_, Infallible>);
@@ -167,15 +181,21 @@ fn sse(name: &str, data: &impl Serialize) -> axum::response::sse::Event {
 
 fn follow(
     service: Arc<Service>,
+    who: Who,
     id: JobId,
     events: tokio::sync::broadcast::Receiver<Event>,
 ) -> impl Stream<Item = axum::response::sse::Event> {
     stream::unfold(Some(events), move |events| {
-        let (service, id) = (service.clone(), id.clone());
+        let (service, id, secret) = (service.clone(), id.clone(), who.secret);
         async move {
             let mut events = events?;
             loop {
-                match events.recv().await {
+                let event = events.recv().await;
+                // Whoever's token was revoked hears no more.
+                if secret.is_some_and(|secret| !service.tokens.still_holds(&secret)) {
+                    return None;
+                }
+                match event {
                     Ok(Event::Progress(progress)) => return Some((sse("progress", &progress), Some(events))),
                     Ok(Event::Log(line)) => return Some((sse("log", &line), Some(events))),
                     Ok(Event::State(job)) => {
@@ -197,8 +217,12 @@ fn follow(
 /// Fetch a file that a job left.
 #[utoipa::path(get, path = "/v1/jobs/{id}/files/{name}", params(("id" = String, Path), ("name" = String, Path)),
     responses((status = 200, content_type = "application/octet-stream", body = String), (status = 404, body = Refusal)))]
-pub async fn file(State(service): Shared, Path((id, name)): Path<(String, String)>) -> Answer<Response> {
-    let job = service.job(&job_id(id)?)?;
+pub async fn file(
+    State(service): Shared,
+    Extension(who): Asks,
+    Path((id, name)): Path<(String, String)>,
+) -> Answer<Response> {
+    let job = service.job_for(&who, &job_id(id)?)?;
     // The name is one of those on record, never a path.
     let known = job.files.iter().find(|known| **known == name).ok_or_else(|| Problem::unknown("file"))?;
     let path = service.files.job(&job.id).join(known);

@@ -9,23 +9,42 @@ mod various;
 
 pub use openapi::document;
 
+use super::attempts::Verdict;
 use super::problem::Problem;
 use super::service::Service;
-use axum::Router;
+use super::who::{Who, counted};
 use axum::body::Body;
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use sha2::{Digest, Sha256};
-use std::net::{IpAddr, SocketAddr};
+use axum::{Extension, Router};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use subtle::ConstantTimeEq;
+use std::time::{Duration, Instant};
 
 type Shared = State<Arc<Service>>;
 type Answer<T> = std::result::Result<T, Problem>;
+/// Who asks, as [`authorise`] found.
+type Asks = Extension<Who>;
+
+/// The longest part of a list.
+const LONGEST_LIST: usize = 1000;
+/// The length of a part of a list if nothing is said.
+const USUAL_LIST: usize = 50;
+
+/// The length of a part of a list.
+fn list_length(limit: Option<usize>) -> Answer<usize> {
+    match limit.unwrap_or(USUAL_LIST) {
+        limit if (1..=LONGEST_LIST).contains(&limit) => Ok(limit),
+        limit if limit > LONGEST_LIST => {
+            Err(Problem::bad(format!("limit is {limit}, expected at most {LONGEST_LIST}")))
+        }
+        limit => Err(Problem::bad(format!("limit is {limit}, expected at least 1"))),
+    }
+}
 
 /// Everything that a service answers to.
 pub fn router(service: Arc<Service>) -> Router {
@@ -55,27 +74,56 @@ pub fn router(service: Arc<Service>) -> Router {
         .with_state(service)
 }
 
-/// Lets those in who know the token. Both are hashed first, so that neither length nor content shows in the time. Without a
-/// token whoever is on this machine may come in, but not a page from elsewhere in a browser on this machine.
-async fn authorise(State(service): Shared, request: Request, next: Next) -> Response {
-    let Some(token) = &service.token else {
-        return match is_from_here(request.headers()) {
-            true => next.run(request).await,
-            false => {
-                let sentence = "the request names another host or comes from another page, expected this machine's own: \
-                                others need a service with a token";
-                Problem::new(StatusCode::FORBIDDEN, sentence).into_response()
-            }
-        };
-    };
-    let given = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let given = given.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or("");
-    let equal = Sha256::digest(given.trim()).ct_eq(&Sha256::digest(token.trim()));
-    if !bool::from(equal) {
-        let sentence = "the token is missing or wrong, expected 'Authorization: Bearer TOKEN'";
-        return Problem::new(StatusCode::UNAUTHORIZED, sentence).into_response();
+/// Lets those in who know a token, and remembers who they are. Without tokens whoever is on this machine may come in, but not a
+/// page from elsewhere in a browser on this machine.
+async fn authorise(State(service): Shared, mut request: Request, next: Next) -> Response {
+    let address = request.extensions().get::<ConnectInfo<SocketAddr>>();
+    let address = address.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |ConnectInfo(address)| counted(*address));
+    let mut who = Who { token: None, secret: None, address };
+    if service.tokens.are_needed() {
+        match known(&service, request.headers(), address).await {
+            Ok((name, secret)) => (who.token, who.secret) = (Some(name), Some(secret)),
+            Err(problem) => return problem.into_response(),
+        }
+    } else if !is_from_here(request.headers()) {
+        let sentence = "the request names another host or comes from another page, expected this machine's own: \
+                        others need a service with a token";
+        return Problem::new(StatusCode::FORBIDDEN, sentence).into_response();
     }
+    request.extensions_mut().insert(who);
     next.run(request).await
+}
+
+/// The name and the hash of the token in a request. Wrong ones are answered later and later.
+async fn known(service: &Service, headers: &HeaderMap, address: IpAddr) -> Answer<(String, [u8; 32])> {
+    let wrong = || {
+        let sentence = "the token is missing or wrong, expected 'Authorization: Bearer TOKEN'";
+        Problem::new(StatusCode::UNAUTHORIZED, sentence)
+    };
+    let too_many = |left: Duration| Problem {
+        status: StatusCode::TOO_MANY_REQUESTS,
+        sentence: "too many wrong tokens came from this address: try again later".into(),
+        retry_after: Some(left.as_secs() as u32 + 1),
+    };
+    let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let given = given.and_then(|value| value.strip_prefix("Bearer ")).map_or("", str::trim);
+    if given.is_empty() {
+        // No attempt at guessing one: the page begins like this.
+        return Err(wrong());
+    }
+    match service.tokens.name_of(given) {
+        Some((name, secret)) => match service.attempts.admits(address, &secret, Instant::now()) {
+            Ok(()) => Ok((name, secret)),
+            Err(left) => Err(too_many(left)),
+        },
+        None => match service.attempts.wrong(address, Instant::now()) {
+            Verdict::Refuse(after) => {
+                tokio::time::sleep(after).await;
+                Err(wrong())
+            }
+            Verdict::TooMany(left) => Err(too_many(left)),
+        },
+    }
 }
 
 /// Whether the host is this machine, by a name that no other server can give it, and the page, if one asks, is our own.
@@ -109,15 +157,6 @@ async fn count(State(service): Shared, request: Request, next: Next) -> Response
     }
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     response
-}
-
-/// Who asks: as it calls itself, or where it comes from. For turns in the queue, not for rights.
-fn client_of(headers: &HeaderMap, ConnectInfo(address): ConnectInfo<SocketAddr>) -> String {
-    let named = headers.get("x-skds-client").and_then(|value| value.to_str().ok());
-    match named.filter(|name| !name.is_empty() && name.len() <= 64) {
-        Some(name) => format!("{} {name}", address.ip()),
-        None => address.ip().to_string(),
-    }
 }
 
 /// A body that is small enough, as JSON.

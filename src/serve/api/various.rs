@@ -3,15 +3,19 @@
 use super::{Answer, Shared};
 use axum::Json;
 use axum::extract::State;
-use axum::http::header;
+use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// Whether the service is there.
+/// Whether the service works.
 #[derive(Serialize, ToSchema)]
 pub struct Health {
+    /// ok or failing.
     status: &'static str,
+    /// What does not work.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    problems: Vec<String>,
 }
 
 /// Devices with a worker each.
@@ -28,10 +32,14 @@ pub struct DeviceInfo {
     software: bool,
 }
 
-/// Whether the service is there.
-#[utoipa::path(get, path = "/healthz", responses((status = 200, body = Health)))]
-pub async fn health() -> Json<Health> {
-    Json(Health { status: "ok" })
+/// Whether the service works: its workers, its database and its disk.
+#[utoipa::path(get, path = "/healthz", responses((status = 200, body = Health), (status = 503, body = Health)))]
+pub async fn health(State(service): Shared) -> (StatusCode, Json<Health>) {
+    let problems = service.problems().await;
+    match problems.is_empty() {
+        true => (StatusCode::OK, Json(Health { status: "ok", problems })),
+        false => (StatusCode::SERVICE_UNAVAILABLE, Json(Health { status: "failing", problems })),
+    }
 }
 
 /// The devices that jobs run on.
@@ -51,6 +59,6 @@ pub async fn openapi() -> Json<serde_json::Value> {
 /// Numbers for Prometheus.
 #[utoipa::path(get, path = "/metrics", responses((status = 200, content_type = "text/plain", body = String)))]
 pub async fn metrics(State(service): Shared) -> Answer<impl IntoResponse> {
-    let text = tokio::task::block_in_place(|| service.metrics_text())?;
+    let text = service.aside(|service, db| service.metrics_text(db)).await?;
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text))
 }

@@ -4,10 +4,11 @@ import { Densities, drawCurve, drawEffects, drawGraph, number, strongest, whole 
 
 const byId = (id) => document.getElementById(id);
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
-const ENDED = new Set(["done", "failed", "cancelled"]);
+const ENDED = new Set(["done", "failed", "cancelled", "unreadable"]);
 const SAMPLES = 2000;
 const MOST_POINTS = 600; // of the curve; with more, every second one goes
 const LISTED_JOBS = 12;
+const MOST_LISTED = 768; // beyond, the API has the rest
 
 /** What the page shows at present. */
 const now = {
@@ -20,6 +21,7 @@ const now = {
   effects: null,
   densities: null,
   sampler: null,
+  listed: LISTED_JOBS, // jobs in the list
 };
 
 // ---- The server ----
@@ -160,9 +162,14 @@ async function ended(job) {
   return last;
 }
 
+/** A dataset, or nothing if it was removed. */
 async function findDataset(id) {
-  const { datasets } = await get("/v1/datasets");
-  return datasets.find((dataset) => dataset.id === id) ?? null;
+  try {
+    return await get(`/v1/datasets/${id}`);
+  } catch (error) {
+    if (error.status === 404) return null;
+    throw error;
+  }
 }
 
 function showDataset(dataset, file = null) {
@@ -247,7 +254,9 @@ async function openFit(job) {
   await Promise.all([showWholeCurve(job, signal), showInterventions(job.result, signal)]);
 }
 
-const STATES = { queued: "Waiting for its turn", running: "Running", done: "Done", failed: "Failed", cancelled: "Cancelled" };
+const STATES = {
+  queued: "Waiting for its turn", running: "Running", done: "Done", failed: "Failed", cancelled: "Cancelled", unreadable: "Unreadable",
+};
 
 function showState(job) {
   now.job = job;
@@ -459,23 +468,29 @@ function shiftMoved() {
 
 // ---- Recent jobs ----
 
+/** Shows the newest jobs, as many as were asked for. */
 async function listJobs() {
   try {
-    const [{ jobs }, { datasets }] = await Promise.all([get(`/v1/jobs?kind=fit&limit=${LISTED_JOBS}`), get("/v1/datasets")]);
-    const names = new Map(datasets.map(({ id, name }) => [id, name]));
-    byId("jobs").replaceChildren(...jobs.map((job) => jobItem(job, names)));
+    const { jobs, next } = await get(`/v1/jobs?kind=fit&limit=${now.listed}`);
+    byId("jobs").replaceChildren(...jobs.map(jobItem));
     if (!jobs.length) byId("jobs").textContent = "None yet.";
+    byId("more-jobs").hidden = !next || now.listed >= MOST_LISTED;
   } catch (error) {
     complain(error);
   }
 }
 
-function jobItem(job, names) {
-  const what = `Fit of ${names.get(job.request.dataset) ?? "a dataset"}`;
+async function listMoreJobs() {
+  now.listed = Math.min(2 * now.listed, MOST_LISTED);
+  await listJobs();
+}
+
+function jobItem(job) {
+  const what = `Fit of ${job.dataset_name ?? "a dataset"}`;
   const button = document.createElement("button");
   button.type = "button";
   button.setAttribute("aria-current", job.id === now.job?.id);
-  const texts = { what, how: howOf(job), state: STATES[job.state].toLowerCase(), when: ago(job.created) };
+  const texts = { what, how: job.about, state: STATES[job.state].toLowerCase(), when: ago(job.created) };
   for (const [name, text] of Object.entries(texts)) {
     button.append(Object.assign(document.createElement("span"), { className: name, textContent: text }), " ");
   }
@@ -483,14 +498,6 @@ function jobItem(job, names) {
   const item = document.createElement("li");
   item.append(button);
   return item;
-}
-
-/** The settings that tell jobs apart, in a few words. */
-function howOf({ kind, request: { settings = {} } }) {
-  if (kind === "simulate") return `${settings.system ?? "sde"}, ${settings.dim ?? 20} variables`;
-  const kds = settings.objective === "kds";
-  if (settings.model === "mlp") return kds ? "MLP, KDS" : "MLP";
-  return kds ? "linear by Adam, KDS" : settings.solver === "adam" ? "linear by Adam" : "automatic";
 }
 
 function ago(seconds) {
@@ -502,6 +509,7 @@ async function openJob(id) {
   const job = await get(`/v1/jobs/${id}`);
   if (job.kind === "simulate") return showDataset(await findDataset((await ended(job)).result.train));
   if (job.kind !== "fit") throw new Error("Only fits and simulations can be opened here.");
+  if (!job.request) throw new Error(job.error ?? "This job cannot be read.");
   showDataset(await findDataset(job.request.dataset));
   await openFit(job);
 }
@@ -523,6 +531,7 @@ byId("settings").onsubmit = (event) => {
 // A wrong value in closed settings could not be shown to the person otherwise.
 byId("settings").addEventListener("invalid", () => { byId("more").open = true; }, true);
 byId("model").onchange = byId("objective").onchange = showModelHint;
+byId("more-jobs").onclick = act(listMoreJobs);
 byId("cancel").onclick = act(() => post(`/v1/jobs/${now.job.id}/cancel`, {}));
 byId("edges").oninput = showEdges;
 byId("target").onchange = chooseTarget;

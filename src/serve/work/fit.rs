@@ -7,6 +7,7 @@ use crate::model::Model;
 use crate::plot::write_picture;
 use crate::serve::request::FitRequest;
 use crate::serve::service::Finished;
+use crate::serve::shares::Holder;
 use crate::serve::store::{self, Store};
 use crate::serve::worker::Work;
 use crate::{Error, Matrix, Progress, Result};
@@ -40,7 +41,7 @@ pub(in crate::serve) fn run(work: &Work<'_>, request: &FitRequest) -> Result<Fin
     let info = work.service.files.keep_model(&path, model)?;
     work.service
         .store
-        .write_now(Store::keep_model(&info))
+        .write_now(Store::keep_model(&info, &Holder::Job(work.ticket.id.clone())))
         .map_err(|problem| Error::invalid(problem.sentence))?;
     work.finished(json!({
         "model": info.id,

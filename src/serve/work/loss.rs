@@ -7,7 +7,7 @@ use crate::engine::{Engine, Loss, LossSpec};
 use crate::kernel::KernelKind;
 use crate::model::{Model, Parameters};
 use crate::serve::id::ContentId;
-use crate::serve::problem::sentence_of;
+use crate::serve::problem::{Problem, sentence_of};
 use crate::serve::queue::Ticket;
 use crate::serve::request::{LossRequest, Request};
 use crate::serve::service::{Ending, Finished, Service};
@@ -16,6 +16,7 @@ use crate::serve::worker::Work;
 use crate::{Error, Matrix, Result};
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -45,7 +46,7 @@ pub(in crate::serve) fn evaluate(
     let mut groups: BTreeMap<(u64, usize), Group> = BTreeMap::new();
     for ticket in tickets {
         let request = request_of(&ticket);
-        match prepare(service, request) {
+        match guarded(|| prepare(service, request)) {
             Ok((data, bandwidth)) => {
                 let group = groups.entry((bandwidth.to_bits(), data.dim())).or_default();
                 group.entry((request.dataset.clone(), request.seed)).or_default().push(ticket);
@@ -56,16 +57,14 @@ pub(in crate::serve) fn evaluate(
     for ((bandwidth, _), group) in groups {
         let bandwidth = f64::from_bits(bandwidth);
         let together = group.values().map(Vec::len).sum::<usize>();
-        service.metrics.evaluated(together);
         let first = group.values().next().and_then(|tickets| tickets.first()).expect("a group has a member");
         let ids: Vec<&ContentId> = group.keys().map(|(id, _)| id).collect();
         let work = Work { service, ticket: first, gpu, device, start };
-        let found = run(&work, request_of(first), &ids, bandwidth);
-        for (place, tickets) in group.values().enumerate() {
+        let found = answers(&work, request_of(first), &ids, bandwidth, together);
+        for (tickets, found) in group.values().zip(&found) {
             for ticket in tickets {
-                let end = match &found {
+                let end = match found {
                     Ok(losses) => {
-                        let losses = &losses[place];
                         let loss = losses.iter().sum::<f64>() / losses.len() as f64;
                         let files = if request_of(ticket).gradient {
                             vec!["gradient.safetensors".into()]
@@ -113,8 +112,42 @@ fn in_units(model: &Model, data: &Arc<Dataset>) -> Arc<Dataset> {
     }
 }
 
-/// The losses of each dataset's environments.
-fn run(work: &Work<'_>, request: &LossRequest, ids: &[&ContentId], bandwidth: f64) -> Result<Vec<Vec<f64>>> {
+/// A panic is a bug, and one ticket's; the others get their answers.
+fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    std::panic::catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|_| Err(Error::Invalid(Problem::internal().sentence)))
+}
+
+/// The losses of each dataset's environments, or why there are none. All are evaluated at once; those of which that leaves no
+/// finite number are evaluated again, each alone, so that every dataset is judged by its own samples.
+fn answers(
+    work: &Work<'_>,
+    request: &LossRequest,
+    ids: &[&ContentId],
+    bandwidth: f64,
+    together: usize,
+) -> Vec<Result<Vec<f64>>> {
+    let metrics = &work.service.metrics;
+    let one = |id: &ContentId, counted: usize| {
+        metrics.evaluated(counted);
+        let found = guarded(|| run(work, request, &[id], bandwidth))?.remove(0);
+        found.ok_or_else(|| Error::NonFinite("the loss is not finite, expected a number".into()))
+    };
+    if let [id] = ids {
+        return vec![one(id, together)];
+    }
+    metrics.evaluated(together);
+    let found = guarded(|| run(work, request, ids, bandwidth)).unwrap_or_else(|_| vec![None; ids.len()]);
+    ids.iter().zip(found).map(|(id, found)| found.map_or_else(|| one(id, 0), Ok)).collect()
+}
+
+/// The losses of each dataset's environments, at once; of several datasets, none for those with one that is not finite.
+fn run(
+    work: &Work<'_>,
+    request: &LossRequest,
+    ids: &[&ContentId],
+    bandwidth: f64,
+) -> Result<Vec<Option<Vec<f64>>>> {
     let service = work.service;
     let model = service.model(&request.model)?;
     let data: Vec<Arc<Dataset>> =
@@ -138,20 +171,22 @@ fn run(work: &Work<'_>, request: &LossRequest, ids: &[&ContentId], bandwidth: f6
     let (progress, pairs) = (loss.progress(), loss.pairs());
     let mut evaluate = || loss.evaluate(&parameters, gradient.as_mut());
     // Short ones are over before anyone could look, and may be others' as well.
-    match work.ticket.short {
-        true => evaluate()?,
-        false => work.watched(&progress, pairs, evaluate)?,
-    };
+    match if work.ticket.short { evaluate() } else { work.watched(&progress, pairs, evaluate) } {
+        // Of one, which the others have no part in.
+        Err(Error::NonFinite(_)) if data.len() > 1 => {}
+        found => drop(found?),
+    }
     if let Some(gradient) = gradient {
         let folder = service.files.job(&work.ticket.id);
         crate::output::create_folder(&folder)?;
         gradient.write(&folder.join("gradient.safetensors"))?;
     }
     let mut losses = loss.environment_losses().iter().copied();
-    if let Some(bad) = losses.clone().find(|loss| !loss.is_finite()) {
-        return Err(Error::NonFinite(format!("the loss is {bad}, expected a finite number")));
-    }
-    Ok(data.iter().map(|data| losses.by_ref().take(data.environments()).collect()).collect())
+    let own = |data: &Arc<Dataset>| -> Option<Vec<f64>> {
+        let own: Vec<f64> = losses.by_ref().take(data.environments()).collect();
+        (own.len() == data.environments() && own.iter().all(|loss| loss.is_finite())).then_some(own)
+    };
+    Ok(data.iter().map(own).collect())
 }
 
 /// Interventions of a model, once for each of so many datasets with its environments.
@@ -165,3 +200,7 @@ fn repeated(parameters: &Parameters<f64>, times: usize) -> Parameters<f64> {
         ..parameters.clone()
     }
 }
+
+#[cfg(test)]
+#[path = "loss_tests.rs"]
+mod tests;

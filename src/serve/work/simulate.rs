@@ -2,6 +2,7 @@
 
 use crate::serve::request::SimulateRequest;
 use crate::serve::service::Finished;
+use crate::serve::shares::Holder;
 use crate::serve::store::Store;
 use crate::serve::worker::Work;
 use crate::simulate::simulate;
@@ -20,7 +21,7 @@ pub(in crate::serve) fn run(work: &Work<'_>, request: &SimulateRequest) -> Resul
         let info = work.service.files.keep_dataset(data, &name)?;
         work.service
             .store
-            .write_now(Store::keep_dataset(&info))
+            .write_now(Store::keep_dataset(&info, &Holder::Job(work.ticket.id.clone())))
             .map_err(|problem| Error::invalid(problem.sentence))?;
         ids.push(info.id);
     }
