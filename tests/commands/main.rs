@@ -14,3 +14,4 @@ mod graph;
 mod loss;
 mod sample;
 mod simulate;
+mod stderr;

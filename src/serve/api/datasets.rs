@@ -2,7 +2,7 @@
 
 use super::uploads::{Received, receive};
 use super::{Answer, Shared};
-use crate::data::{Dataset, outline_of_csv, shape_of_npz};
+use crate::data::{Dataset, outline_of_csv, shape_of_npz, width_of_csv};
 use crate::model::Model;
 use crate::serve::files::describe;
 use crate::serve::id::ContentId;
@@ -90,6 +90,9 @@ fn keep(
     ending: &str,
     targets: Option<&str>,
 ) -> Answer<DatasetInfo> {
+    if ending == ".csv" {
+        service.limits.check_variables(width_of_csv(&received.path)?)?;
+    }
     // Targets come in the address; the reader of csv takes them from a second file.
     let targets = targets.map(|targets| write_targets(service, &received.path, targets)).transpose()?;
     if ending == ".npz" {
