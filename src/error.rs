@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum Error {
     /// A file could not be opened, read or written.
-    #[error("cannot {action} {}: {source}", path.display())]
+    #[error("cannot {action} {}: {source}", shortened(path.display().to_string()))]
     Io {
         /// What was attempted: "read" or "write".
         action: &'static str,
@@ -17,7 +17,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// A file exists but does not hold what its format promises.
-    #[error("{}: {problem}", path.display())]
+    #[error("{}: {problem}", shortened(path.display().to_string()))]
     File {
         /// The file in question.
         path: PathBuf,
@@ -73,14 +73,45 @@ pub enum DeviceFailure {
 impl Error {
     /// A [`Error::File`] for `path`.
     pub fn file(path: impl Into<PathBuf>, problem: impl Into<String>) -> Self {
-        Error::File { path: path.into(), problem: problem.into() }
+        Error::File { path: path.into(), problem: shortened(problem.into()) }
     }
 
     /// An [`Error::Invalid`].
     pub fn invalid(problem: impl Into<String>) -> Self {
-        Error::Invalid(problem.into())
+        Error::Invalid(shortened(problem.into()))
     }
 }
 
 /// Shorthand for results of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
+
+/// Bytes of a sentence that are kept, at its beginning and at its end.
+const KEPT: (usize, usize) = (1500, 500);
+
+/// A sentence without its middle, if that is long: what was found may be a whole file in one word, and nobody reads that.
+pub(crate) fn shortened(sentence: String) -> String {
+    if sentence.len() <= KEPT.0 + KEPT.1 {
+        return sentence;
+    }
+    let begin = (0..=KEPT.0).rev().find(|at| sentence.is_char_boundary(*at)).unwrap_or(0);
+    let end = (sentence.len() - KEPT.1..).find(|at| sentence.is_char_boundary(*at)).unwrap_or(sentence.len());
+    format!("{} … {}", &sentence[..begin], &sentence[end..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_sentences_lose_their_middle() {
+        let sentence =
+            |count: usize| Error::invalid(format!("found {}, expected less", "γ".repeat(count))).to_string();
+        assert_eq!(sentence(9), "found γγγγγγγγγ, expected less");
+        let long = sentence(1_000_000);
+        assert!(
+            long.len() < 2100 && long.starts_with("found γγ") && long.ends_with("γγ, expected less"),
+            "{long}"
+        );
+        assert!(Error::file("f", "γ".repeat(1_000_000)).to_string().len() < 2100);
+    }
+}

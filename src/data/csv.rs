@@ -16,7 +16,7 @@ pub(super) const ENV: &str = "env";
 const LIKE_ENV: [&str; 4] = ["envs", "environment", "environments", "env_id"];
 
 /// Bytes of a header at most.
-const MOST_HEADER: u64 = 16 << 20;
+const MOST_HEADER: u64 = 4 << 20;
 /// Bytes of a row at most, and beside them so many for every column: a number has a few dozen letters. A row of nothing
 /// but commas would take nine times its size.
 const MOST_ROW: u64 = 64 << 10;
@@ -49,6 +49,12 @@ struct Table<'a> {
     reader: csv::Reader<Bounded<File>>,
     header: Vec<String>,
     record: StringRecord,
+}
+
+/// The number of variables in a csv file, by its header alone.
+pub(crate) fn width(path: &Path) -> Result<usize> {
+    let table = Table::new(path, open(path)?, &Most::ANY)?;
+    Ok(table.header.iter().filter(|name| !is_env(name)).count())
 }
 
 /// The variables of a csv file and the number of its environments, as far as its column [`ENV`] tells; `highest` is the highest

@@ -21,7 +21,7 @@ mod standardize;
 mod tests;
 mod write;
 
-pub(crate) use csv::outline as outline_of_csv;
+pub(crate) use csv::{outline as outline_of_csv, width as width_of_csv};
 pub use standardize::Standardization;
 pub(crate) use write::{Array, Format, write_arrays};
 

@@ -277,3 +277,17 @@ fn fits_the_data_it_was_made_for() {
     assert_words(&inconsistent.check_fits(3, 2).unwrap_err(), &words);
     assert_words(&inconsistent.write(Path::new("never-written")).unwrap_err(), &words);
 }
+
+/// A file of empty lists is a few bytes for each of them, and many more in memory.
+#[test]
+fn headers_are_bounded_before_they_are_taken_apart() {
+    let lists = "[],".repeat(6_000_000);
+    let header = format!(r#"{{"__metadata__":{{"targets":"[{lists}[]]"}}}}"#);
+    let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes()].concat();
+    assert_words(&read_bytes(&bytes).unwrap_err(), &["found a header of 18000", "expected at most 16777216"]);
+    let mut model = Model::new(linear());
+    model.settings.insert("words".into(), "x".repeat(17 << 20).into());
+    let (_folder, path) = place();
+    assert_words(&model.write(&path).unwrap_err(), &["would have a header of", "expected at most 16777216"]);
+    assert!(!path.exists());
+}

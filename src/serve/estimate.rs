@@ -1,5 +1,7 @@
 //! What a service would say to a job, without taking it: the way in for tests that try many.
 
+use super::api::parse;
+use super::problem::Problem;
 use super::request::Request;
 use super::service::Service;
 use super::shares::Holder;
@@ -16,9 +18,9 @@ fn nobody() -> Holder {
 impl Service {
     /// What the job in a request's body would need: bytes of memory and operations; or why it is refused.
     pub fn estimate(&self, body: &[u8]) -> std::result::Result<(f64, f64), String> {
-        let request: Request =
-            serde_json::from_slice(body).map_err(|error| format!("the body is no request: {error}"))?;
-        let need = self.check(&request, None).map_err(|problem| problem.sentence)?;
+        let said = |problem: Problem| problem.sentence;
+        let request: Request = parse(body).map_err(said)?;
+        let need = self.check(&request, None).map_err(said)?;
         Ok((need.bytes, need.operations))
     }
 

@@ -1,6 +1,7 @@
 //! What clients are told when something is wrong: a sentence that says nothing about the host.
 
 use crate::Error;
+use crate::error::shortened;
 use crate::stderr::say;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -24,7 +25,7 @@ pub struct Refusal {
 
 impl Problem {
     pub fn new(status: StatusCode, sentence: impl Into<String>) -> Self {
-        Problem { status, sentence: sentence.into(), retry_after: None }
+        Problem { status, sentence: shortened(sentence.into()), retry_after: None }
     }
 
     pub fn bad(sentence: impl Into<String>) -> Self {

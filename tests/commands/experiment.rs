@@ -189,6 +189,56 @@ fn a_program_is_a_method_and_a_failing_one_is_counted() {
     assert!(table.contains("6!"), "{table}");
 }
 
+/// Whether a process is there and not merely waiting to be forgotten.
+#[cfg(target_os = "linux")]
+fn runs(id: &str) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
+    status.lines().any(|line| line.starts_with("State:") && !line.contains('Z'))
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_program_that_takes_too_long_is_ended_with_what_it_started() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    // Its own child holds standard error open, and would sleep for an hour.
+    let slow = format!("sleep 3600 & echo $! > {0}.$$; mv {0}.$$ {0}; echo hold on >&2; wait", at("child"));
+    let left = format!("sleep 3600 & echo $! > {0}; exit 4", at("left"));
+    let plan = at("plan.toml");
+    let text = format!(
+        "datasets = 1\n[[system]]\nname = \"A\"\nsettings = {}\n\
+         [[method]]\nname = \"slow\"\nkind = \"program\"\ncommand = [\"sh\", \"-c\", \"{slow}\"]\nseconds = 5\n\
+         [[method]]\nname = \"leaves\"\nkind = \"program\"\ncommand = [\"sh\", \"-c\", \"{left}\"]\n",
+        SMALL.replace("SYSTEM", "sde")
+    );
+    std::fs::write(&plan, &text).unwrap();
+    let out = at("out");
+    passes(&["run", &plan, "-o", &out]);
+    let mut results = csv::Reader::from_path(format!("{out}/results.csv")).unwrap();
+    let header = results.headers().unwrap().clone();
+    let column = |name: &str| header.iter().position(|found| found == name).unwrap();
+    let (method, unstable, failed) = (column("method"), column("unstable"), column("failed"));
+    let rows: Vec<csv::StringRecord> = results.records().map(Result::unwrap).collect();
+    assert_eq!(rows.len(), 4);
+    for row in &rows {
+        let piece = if &row[method] == "slow" { "was ended after 5 s" } else { "ended with exit status: 4" };
+        assert!(row[failed].contains(piece), "{row:?}");
+        assert_eq!(row[method] == *"slow", row[failed].contains("hold on"), "{row:?}");
+        assert_eq!(&row[unstable], "");
+    }
+    for name in ["child", "left"] {
+        let id = std::fs::read_to_string(at(name)).unwrap();
+        assert!(!runs(id.trim()), "process {id} still runs");
+    }
+    for (wrong, piece) in
+        [("seconds = 0", "the seconds of a program are 0"), ("seconds = 1e99", "at most 1e9")]
+    {
+        std::fs::write(&plan, text.replace("seconds = 5", wrong)).unwrap();
+        let output = skds(&["run", &plan, "-o", &out]);
+        assert!(String::from_utf8_lossy(&output.stderr).contains(piece), "{output:?}");
+    }
+}
+
 #[test]
 fn floors_move_nothing_but_the_targets() {
     let samples = Matrix::from_fn(4000, 2, |i, j| ((i * (j + 3)) as f64).sin());

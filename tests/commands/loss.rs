@@ -259,6 +259,41 @@ fn a_loss_that_overflows_is_an_error_with_exit_code_1() {
 }
 
 #[test]
+fn the_data_must_have_the_models_variables() {
+    let (folder, data, targets, params) = csv_folder();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let parameters = crate::common::random_parameters(1, 2, 2, None, false);
+    let mut model = skds::model::Model::new(parameters);
+    (model.names, model.named) = (vec!["a".into(), "b".into()], true);
+    model.write(Path::new(&at("named.safetensors"))).unwrap();
+    let loss = |data: &str, params: &str| {
+        let args = ["loss", data, "--targets", &targets, "--params", params, "--bandwidth", "1", "--json"];
+        json(&skds(&args))["loss"].as_f64().unwrap()
+    };
+    // Parameters without names are about any variables.
+    assert_eq!(loss(&data, &at("named.safetensors")), loss(&data, &params));
+    let permuted = write(folder.path(), "permuted.csv", "b,a,env\n2,1,0\n1,0,0\n1,3,1\n2,2,1\n");
+    assert_ne!(loss(&permuted, &params), loss(&data, &params));
+    refused(
+        &["loss", &permuted, "--targets", &targets, "--params", &at("named.safetensors")],
+        &["variable 0 of the data is 'b', expected 'a' like the model"],
+    );
+    // What a model is called by must tell its variables apart.
+    for (names, piece) in
+        [("[\"a\",\"a\"]", "the name `a` appears twice"), ("[\"a\",\"\"]", "variable 1 is empty")]
+    {
+        let bytes = std::fs::read(at("named.safetensors")).unwrap();
+        let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+        let mut header: serde_json::Value = serde_json::from_slice(&bytes[8..8 + length]).unwrap();
+        header["__metadata__"]["names"] = names.into();
+        let text = header.to_string();
+        let file = [&(text.len() as u64).to_le_bytes()[..], text.as_bytes(), &bytes[8 + length..]].concat();
+        std::fs::write(at("wrong.safetensors"), file).unwrap();
+        refused(&["loss", &data, "--targets", &targets, "--params", &at("wrong.safetensors")], &[piece]);
+    }
+}
+
+#[test]
 fn help_has_examples() {
     for args in [&["--help"][..], &["loss", "--help"]] {
         let text = String::from_utf8(skds(args).stdout).unwrap();

@@ -17,3 +17,4 @@ mod graph;
 mod loss;
 mod sample;
 mod simulate;
+mod stderr;

@@ -87,16 +87,16 @@ pub fn mutate(rng: &mut impl Rng, input: &mut Vec<u8>, other: &[u8]) {
             // Another shape, and a file that has it.
             let names: Vec<String> =
                 header.as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect();
-            let name = &names[below(rng, names.len())];
+            let name = names.get(below(rng, names.len())).map_or("", String::as_str);
             let shape: Vec<u64> = (0..below(rng, 4)).map(|_| [0, 1, 2, 3, 5, 40][below(rng, 6)]).collect();
-            if name != "__metadata__" && header[name.as_str()].is_object() {
-                header[name.as_str()]["shape"] = shape.into();
+            if name != "__metadata__" && header.get(name).is_some_and(Value::is_object) {
+                header[name]["shape"] = shape.into();
             }
             lay_out(&mut header);
         }
         5 => {
             // Without what would tell that the values are others.
-            if let Some(map) = header["__metadata__"].as_object_mut() {
+            if let Some(map) = header.get_mut("__metadata__").and_then(Value::as_object_mut) {
                 map.retain(|key, _| !["sum", "sha", "hash"].iter().any(|word| key.contains(word)));
             }
         }

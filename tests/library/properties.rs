@@ -133,3 +133,24 @@ fn example_6_has_its_stationary_point_at_the_truth() {
     assert!(truth.0.abs() < error / 0.75 * red.0.abs(), "{truth:?} {red:?}");
     assert!(truth.1.abs() < 2.0 * error * blue.1.abs(), "{truth:?} {blue:?}");
 }
+
+/// A constant drift with next to no noise: its loss is quadratic in the drift.
+#[test]
+fn a_mean_that_overflows_is_an_error() {
+    let drift = |by: f64| skds::model::Parameters::<f64> {
+        drift: skds::model::Drift::Linear { weights: skds::Matrix::full(2, 2, 0.0) },
+        biases: vec![by; 2],
+        noise: skds::model::Noise::Diagonal { log_noise: vec![-20.0; 2] },
+        shift: None,
+        log_scale: None,
+    };
+    let data = crate::common::random_data(3, &[6], 2);
+    // Each of the two stays below the largest number there is; their sum does not.
+    let same = skds::data::Dataset::from_environments(vec![data.environment(0); 2]).unwrap();
+    let spec = crate::common::all_specs(1.0)[0];
+    let mut loss = skds::engine::Engine::<f64>::load(&skds::engine::cpu::CpuEngine, &same, &spec).unwrap();
+    let one = loss.evaluate(&drift(1e100), None).unwrap() / 1e200;
+    assert!(loss.evaluate(&drift((0.8e308 / one).sqrt()), None).is_ok());
+    let error = loss.evaluate(&drift((1.7e308 / one).sqrt()), None).unwrap_err().to_string();
+    assert!(error.contains("the mean of the losses is inf"), "{error}");
+}

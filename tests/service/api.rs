@@ -225,6 +225,59 @@ fn wrong_requests_get_one_sentence_and_say_nothing_about_the_host() {
 }
 
 #[test]
+fn variables_are_told_apart_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(&folder.path().join("service"), &["--max-variables", "5"]);
+    let client = server.client();
+    let rows = |text: &str| text.to_owned() + "\n1,2,0\n0,1,0\n3,1,1\n2,2,1\n";
+    let upload = |header: &str| {
+        client.post("/v1/datasets?name=a.csv&targets=1=a", rows(header)).expect(201)["id"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    // However its column is written, there are two environments.
+    let (data, permuted) = (upload("a,b,Env"), upload("b,a,\"ENV\""));
+    let known = client.get(&format!("/v1/datasets/{data}")).expect(200);
+    assert_eq!(known["environments"].as_array().unwrap().len(), 2, "{known}");
+    for (header, piece) in
+        [("1,2,0", "expected the names of the variables"), ("a,b,environment", "expected `env`")]
+    {
+        for targets in ["", "&targets=1=a"] {
+            let said = client.post(&format!("/v1/datasets?name=a.csv{targets}"), rows(header)).refused(400);
+            assert!(said.contains(piece), "{said}");
+        }
+    }
+    let wide = (0..100_000).map(|j| format!("x{j}")).collect::<Vec<_>>().join(",");
+    let said = client.post("/v1/datasets?name=a.csv", wide + "\nno numbers\n").refused(422);
+    assert!(said.contains("expected at most 5"), "{said}");
+
+    let settings = json!({ "bandwidth": 1, "lambda": 0.1 });
+    let fit = client.run(&json!({ "kind": "fit", "dataset": data, "settings": settings }));
+    let model = fit["result"]["model"].as_str().unwrap_or_else(|| panic!("{fit}"));
+    let loss =
+        |data: &str| client.run(&json!({ "kind": "loss", "model": model, "dataset": data, "bandwidth": 1 }));
+    assert_eq!(loss(&data)["state"], "done");
+    let refused = loss(&permuted);
+    let said = refused["error"].as_str().unwrap_or_else(|| panic!("{refused}"));
+    assert!(said.contains("variable 0 of the dataset is 'b', expected 'a' like the model"), "{said}");
+
+    // The same model, with names that do not tell its variables apart.
+    let id = fit["id"].as_str().unwrap();
+    let bytes = client.get(&format!("/v1/jobs/{id}/files/model.safetensors")).body;
+    let text = String::from_utf8_lossy(&bytes[..]).into_owned();
+    assert!(text.contains(r#"[\"a\",\"b\"]"#), "{text:.500}");
+    for (names, piece) in [(&br#"[\"a\",\"a\"]"#[..], "appears twice"), (br#"[\"a\", \"\"]"#, "is empty")] {
+        let known = br#"[\"a\",\"b\"]"#;
+        let at = bytes.windows(known.len()).position(|part| part == known).unwrap();
+        let mut wrong = bytes.clone();
+        wrong[at..at + known.len()].copy_from_slice(names);
+        let said = client.post("/v1/models", wrong).refused(400);
+        assert!(said.contains(piece), "{said}");
+    }
+}
+
+#[test]
 fn a_token_guards_everything_but_the_page() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("token");

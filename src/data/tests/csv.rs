@@ -105,3 +105,62 @@ fn targets_that_cannot_be_used() {
     let missing = folder.path().join("missing.csv");
     assert_words(Dataset::read(&path, Some(&missing)), &["cannot read", "missing.csv"]);
 }
+
+#[test]
+fn a_header_of_numbers_is_a_missing_one() {
+    assert_words(read("0.5,1.5\n1,2\n3,4\n", None), &["line 1", "the numbers `0.5`, `1.5`", "header"]);
+    assert_words(read("\n\n-1e3,2,3,nan\n1,2,3,4\n", None), &["line 3", "`-1e3`, `2`, `3`, …"]);
+    assert_words(read("\u{feff}1,2\n1,2\n3,4\n", None), &["line 1", "the numbers `1`"]);
+    // A name that is a number is none among others that are not.
+    assert_eq!(read("x,2\n1,2\n3,4\n", None).unwrap().names(), ["x", "2"]);
+}
+
+#[test]
+fn environments_are_found_however_their_column_is_written() {
+    let expected = read(TWO, Some("a,b\n0,0\n0,1\n")).unwrap();
+    for env in ["Env", "ENV", " env ", "\"env\"", "\" Env \""] {
+        for before in ["", "\u{feff}"] {
+            let data = format!("{before}{}", TWO.replace("env", env));
+            let targets = format!("{before}{env},a,b\n1,0,1\n0,0,0\n");
+            let found = read(data, Some(&targets)).unwrap();
+            assert_eq!((found.names(), found.offsets()), (expected.names(), expected.offsets()), "{env}");
+            assert_eq!((found.samples(), found.targets()), (expected.samples(), expected.targets()), "{env}");
+        }
+    }
+    assert_eq!(read("\u{feff}env,a\n0,1\n0,2\n", None).unwrap().names(), ["a"]);
+    for like in ["environment", "Environments", "env_id", " \"env\"", "env\u{200b}", "'env'"] {
+        assert_words(read(TWO.replace("env", like), None), &["line 1", "expected `env` if it says"]);
+    }
+    assert_words(read("env,a,Env\n0,1,0\n0,2,0\n", None), &["`env` and `Env`", "expected one"]);
+}
+
+/// Rows that are no numbers are not looked at: the header is enough.
+#[test]
+fn what_is_too_wide_or_too_long_is_refused_before_it_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("wide.csv");
+    let most = Most { variables: 5000, bytes: 1 << 20 };
+    let within = |text: &str| {
+        std::fs::write(&path, text).unwrap();
+        Dataset::read_within(&path, None, &most)
+    };
+    let header: Vec<String> = (0..100_000).map(|j| format!("x{j}")).collect();
+    assert_words(
+        within(&(header.join(",") + "\nno numbers\n")),
+        &["line 1: found 100000 columns", "at most 5000"],
+    );
+    assert_words(
+        within(&(header[..5001].join(",") + "\nno numbers\n")),
+        &["line 1: has 5001 variables", "at most 5000"],
+    );
+    assert_words(
+        within(&"x".repeat(5 << 20)),
+        &["line 1: found more than 4194304 bytes", "the end of a header"],
+    );
+    assert_words(
+        within(&format!("a,b\n1,2\n{}", ",".repeat(1 << 20))),
+        &["line 3: found more than", "the end of a row"],
+    );
+    assert_words(within(&("a\n".to_owned() + &"1\n".repeat(200_000))), &["line 131074: has 131073 samples"]);
+    assert_eq!(super::super::width_of_csv(&path).unwrap(), 1);
+}

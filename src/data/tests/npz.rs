@@ -303,3 +303,34 @@ fn damaged_archives_never_panic() {
         }
     }
 }
+
+#[test]
+fn what_is_too_large_is_refused_before_it_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data.npz");
+    let within = |variables: usize, bytes: u64, write: &dyn Fn(&mut Writer)| {
+        let mut writer = ZipWriter::new(File::create(&path).unwrap());
+        write(&mut writer);
+        writer.finish().unwrap();
+        Dataset::read_within(&path, None, &Most { variables, bytes })
+    };
+    // Numbers that would be refused, were they read.
+    let nans = |w: &mut Writer| put(w, "x", &[3, 2], &[f64::NAN; 6]);
+    assert_words(within(1, 1000, &nans), &["has 2 variables, expected at most 1"]);
+    assert_words(within(2, 47, &nans), &["has 3 samples of 16 bytes, expected at most 47 bytes"]);
+    assert_words(within(2, 48, &nans), &["holds NaN"]);
+    let long = |w: &mut Writer| {
+        put(w, "x", &[3, 2], &[1.0; 6]);
+        put_text(w, "names", "<U3000", &[]);
+    };
+    assert!(within(2, 48, &long).is_err());
+    // A capital letter does not make an array another one.
+    let capital = |name: &'static str| {
+        move |w: &mut Writer| {
+            put_x(w);
+            put(w, name, &[4], &[0i64, 0, 1, 1]);
+        }
+    };
+    assert_words(within(9, 1 << 20, &capital("Env")), &["has the array `Env`, expected `env`"]);
+    assert_words(within(9, 1 << 20, &capital("Names")), &["has the array `Names`, expected `names`"]);
+}

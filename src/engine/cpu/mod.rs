@@ -251,6 +251,12 @@ impl<T: Scalar> Loss<T> for CpuLoss<T> {
                 T::NAME
             )));
         }
+        // Large ones may be finite and their sum not.
+        if !loss.is_finite() {
+            return Err(Error::NonFinite(format!(
+                "the mean of the losses is {loss}, expected a finite number"
+            )));
+        }
         Ok(loss)
     }
 

@@ -2,7 +2,7 @@
 
 use super::uploads::{Received, receive};
 use super::{Answer, Asks, Shared, list_length};
-use crate::data::{Dataset, outline_of_csv, shape_of_npz};
+use crate::data::{Dataset, outline_of_csv, shape_of_npz, width_of_csv};
 use crate::model::Model;
 use crate::serve::audit::line;
 use crate::serve::files::describe;
@@ -130,6 +130,9 @@ fn keep(
     ending: &str,
     targets: Option<&str>,
 ) -> Answer<DatasetInfo> {
+    if ending == ".csv" {
+        service.limits.check_variables(width_of_csv(&received.path)?)?;
+    }
     // Targets come in the address; the reader of csv takes them from a second file.
     let targets = targets.map(|targets| write_targets(service, &received.path, targets)).transpose()?;
     if ending == ".npz" {

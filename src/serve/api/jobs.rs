@@ -1,6 +1,6 @@
 //! Jobs: start, list, look at, follow, cancel, and fetch what they left.
 
-use super::{Answer, Asks, Shared, list_length, parse};
+use super::{Answer, Asks, Shared, list_length, parsed};
 use crate::serve::events::Event;
 use crate::serve::id::JobId;
 use crate::serve::lists::{self, JobFilter, JobSummary, Page};
@@ -86,7 +86,7 @@ pub async fn submit(
     if let Some(wait) = wait.filter(|wait| !(0.0..=LONGEST_WAIT).contains(wait)) {
         return Err(Problem::bad(format!("wait is {wait}, expected 0 to {LONGEST_WAIT} seconds")));
     }
-    let request: Request = parse(&service, body).await?;
+    let request: Request = parsed(&service, body).await?;
     let job = service.submit(&who, request).await?;
     let Some(wait) = wait.filter(|wait| *wait > 0.0) else {
         return Ok((StatusCode::ACCEPTED, Json(job)));

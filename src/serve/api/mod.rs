@@ -160,9 +160,13 @@ async fn count(State(service): Shared, request: Request, next: Next) -> Response
 }
 
 /// A body that is small enough, as JSON.
-async fn parse<T: serde::de::DeserializeOwned>(service: &Service, body: Body) -> Answer<T> {
-    let body = uploads::collect(body, service.limits.body_bytes).await?;
-    serde_json::from_slice(&body).map_err(|error| Problem::bad(format!("the body is no request: {error}")))
+async fn parsed<T: serde::de::DeserializeOwned>(service: &Service, body: Body) -> Answer<T> {
+    parse(&uploads::collect(body, service.limits.body_bytes).await?)
+}
+
+/// What a body says.
+pub(super) fn parse<T: serde::de::DeserializeOwned>(body: &[u8]) -> Answer<T> {
+    serde_json::from_slice(body).map_err(|error| Problem::bad(format!("the body is no request: {error}")))
 }
 
 #[cfg(test)]
