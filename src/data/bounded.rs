@@ -1,6 +1,6 @@
 //! A reader that gives out only so many bytes at a time.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 
 /// Fails when more is read than [`allow`](Bounded::allow) said: what reads lines or records into memory then ends before
 /// the memory does.
@@ -38,5 +38,12 @@ impl<R: Read> Read for Bounded<R> {
         let count = self.inner.read(&mut buffer[..most])?;
         self.left -= count as u64;
         Ok(count)
+    }
+}
+
+/// Bytes that are passed over are not read.
+impl<R: Seek> Seek for Bounded<R> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.inner.seek(to)
     }
 }

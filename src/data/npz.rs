@@ -1,5 +1,6 @@
 //! Reads the `.npz` form: `x`, and optionally `env`, `targets` and `names`.
 
+use super::bounded::Bounded;
 use super::npy::{self, Header, Number, Value};
 use super::{Most, Raw, check_names, default_names};
 use crate::{Error, Matrix, Result};
@@ -13,6 +14,8 @@ type Archive = ZipArchive<BufReader<File>>;
 /// Longer names are no names; the limit keeps a hostile type string from asking for memory.
 pub(super) const MAX_NAME_BYTES: u64 = 16 * 1024;
 
+/// Bytes that are read to find out what is in an archive, at most.
+const MOST_DIRECTORY: u64 = 1 << 20;
 /// Names in a sentence.
 const LISTED: usize = 20;
 
@@ -28,8 +31,20 @@ pub(super) fn shape(path: &Path, file: File) -> Result<(usize, usize)> {
 }
 
 fn open(path: &Path, file: File) -> Result<Archive> {
-    ZipArchive::new(BufReader::new(file))
-        .map_err(|error| Error::file(path, format!("is not an .npz file, expected a zip of arrays: {error}")))
+    let not = |error: &dyn std::fmt::Display| {
+        Error::file(path, format!("is not an .npz file, expected a zip of arrays: {error}"))
+    };
+    // The list of entries is read as a whole and takes many times its size: once with a limit, and then for good.
+    let mut bounded = Bounded::new(BufReader::new(&file));
+    bounded.allow(MOST_DIRECTORY);
+    let listed = ZipArchive::new(&mut bounded).map(|_| ());
+    if bounded.exceeded {
+        let problem =
+            format!("has a list of more than {MOST_DIRECTORY} bytes, expected that of a few arrays");
+        return Err(Error::file(path, problem));
+    }
+    listed.map_err(|error| not(&error))?;
+    ZipArchive::new(BufReader::new(file)).map_err(|error| not(&error))
 }
 
 fn read_arrays(archive: &mut Archive, most: &Most) -> std::result::Result<Raw, String> {

@@ -43,13 +43,11 @@ impl Watch {
 
     /// Tries an input. A panic is an error that names the file with the input.
     pub fn over<T>(&self, name: String, input: &[u8], work: impl FnOnce() -> T) -> Result<T, String> {
-        *self.now.lock().unwrap() = Some(Trial { name, input: input.to_vec(), start: Instant::now() });
+        *self.now.lock().unwrap() =
+            Some(Trial { name: name.clone(), input: input.to_vec(), start: Instant::now() });
         let outcome = catch_unwind(AssertUnwindSafe(work));
-        let trial = self.now.lock().unwrap().take();
-        outcome.map_err(|_| {
-            let name = trial.map_or("an input".into(), |trial| trial.name);
-            format!("{name} panicked: {}", keep(&self.kept, &name, input).display())
-        })
+        *self.now.lock().unwrap() = None;
+        outcome.map_err(|_| format!("{name} panicked: {}", keep(&self.kept, &name, input).display()))
     }
 
     /// Keeps an input for another reason.

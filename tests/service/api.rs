@@ -272,6 +272,10 @@ fn variables_are_told_apart_by_name() {
         let at = bytes.windows(known.len()).position(|part| part == known).unwrap();
         let mut wrong = bytes.clone();
         wrong[at..at + known.len()].copy_from_slice(names);
+        // As another program would write it: without a checksum.
+        let sum = br#""checksum""#;
+        let at = wrong.windows(sum.len()).position(|part| part == sum).unwrap();
+        wrong[at..at + sum.len()].copy_from_slice(br#""no-check""#);
         let said = client.post("/v1/models", wrong).refused(400);
         assert!(said.contains(piece), "{said}");
     }

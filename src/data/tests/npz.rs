@@ -334,3 +334,17 @@ fn what_is_too_large_is_refused_before_it_is_read() {
     assert_words(within(9, 1 << 20, &capital("Env")), &["has the array `Env`, expected `env`"]);
     assert_words(within(9, 1 << 20, &capital("Names")), &["has the array `Names`, expected `names`"]);
 }
+
+#[test]
+fn archives_of_many_entries_are_refused_by_their_list() {
+    let entries = |count: usize| {
+        read(|w| {
+            put_x(w);
+            for k in 0..count {
+                w.start_file(format!("{k}.npy"), SimpleFileOptions::default()).unwrap();
+            }
+        })
+    };
+    entries(1000).unwrap();
+    assert_words(entries(30_000), &["a list of more than 1048576 bytes"]);
+}
