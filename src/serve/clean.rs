@@ -9,8 +9,7 @@ use super::store::now;
 use crate::stderr::say;
 use rusqlite::{Transaction, params};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Time between looks.
@@ -65,7 +64,7 @@ fn ended_jobs(service: &Service, before: f64) -> Result<Vec<JobId>, Problem> {
             "SELECT id FROM jobs WHERE state IN ('done', 'failed', 'cancelled') AND finished < ?1 ORDER BY finished",
         )?;
         let ids = query.query_map([before], |row| row.get(0))?;
-        Ok(ids.collect::<rusqlite::Result<_>>()?)
+        Ok(ids.flatten().collect())
     })?;
     // One with another name is none that this version made.
     Ok(ids.into_iter().filter_map(|id| JobId::try_from(id).ok()).collect())
@@ -95,28 +94,31 @@ fn discard(path: &Path) {
     }
 }
 
-/// Removes a file or folder with its record. It is taken away first, so that a crash in between leaves nothing that nobody knows
-/// of, and one of the same name that comes meanwhile stays. `delete` tells whether the record went.
+/// Removes a file or folder with its record. It is taken away before that is committed, so that a crash in between leaves nothing
+/// that nobody knows of; and by the one thread that writes, so that no job comes in between. `delete` tells whether the record goes.
 fn remove_with_record(
     service: &Service,
     path: &Path,
     line: String,
     delete: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<usize> + Send + 'static,
 ) -> Result<(), Problem> {
-    let away = service.files.take_away(path)?;
-    let removed = Arc::new(AtomicBool::new(false));
-    let found = removed.clone();
+    let take_away = service.files.take_away(path);
+    let place = Arc::new(Mutex::new(None));
+    let found = place.clone();
     let answer = service.store.write_logged_now(Box::new(move |db| {
-        let gone = delete(db)? > 0;
-        found.store(gone, Ordering::Relaxed);
-        Ok(gone.then_some(line))
+        if delete(db)? == 0 {
+            return Ok(None);
+        }
+        let away = take_away().map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+        *found.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = away;
+        Ok(Some(line))
     }));
-    match away {
-        Some(away) if removed.load(Ordering::Relaxed) && answer.is_ok() => discard(&away),
+    let away = place.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+    match (away, &answer) {
+        (Some(away), Ok(())) => discard(&away),
         // Its record stays, and so does it.
-        Some(away) if !path.exists() => service.files.bring_back(&away, path)?,
-        Some(away) => discard(&away),
-        None => {}
+        (Some(away), Err(_)) => service.files.bring_back(&away, path)?,
+        (None, _) => {}
     }
     answer
 }
@@ -138,10 +140,10 @@ fn remove_unused(service: &Service, before: f64) -> Result<(), Problem> {
         let ids: Vec<String> = service.store.readers.with(|db| {
             let mut query = db.prepare(&format!("SELECT id FROM {table} WHERE {unused}"))?;
             let ids = query.query_map([before], |row| row.get(0))?;
-            Ok(ids.collect::<rusqlite::Result<_>>()?)
+            Ok(ids.flatten().collect())
         })?;
         for id in ids {
-            let id = ContentId::try_from(id)?;
+            let Ok(id) = ContentId::try_from(id) else { continue };
             // Looked at once more: a job may have come in between.
             let query = format!("DELETE FROM {table} WHERE {unused} AND id = ?2");
             let name = id.as_str().to_owned();

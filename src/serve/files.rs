@@ -73,16 +73,18 @@ impl Files {
 
     /// Moves what is on no record to where nobody removes it, and says so.
     pub fn set_aside(&self, path: &Path) -> Result<()> {
-        let place = self.moved(path, SET_ASIDE)?;
+        let place = moved(&self.root, path, SET_ASIDE)?;
         let shown = |path: &Path| path.strip_prefix(&self.root).unwrap_or(path).display().to_string();
         say!("note: {} is on no record; it was moved to {}", shown(path), shown(&place));
         Ok(())
     }
 
-    /// Takes something away that is about to be removed; none if it is not there. Once its record is gone it may be removed.
-    pub fn take_away(&self, path: &Path) -> Result<Option<PathBuf>> {
-        match path.symlink_metadata() {
-            Ok(_) => self.moved(path, REMOVED).map(Some),
+    /// What takes something away that is about to be removed; it gives none if that is not there. Once its record is gone it may
+    /// be removed.
+    pub fn take_away(&self, path: &Path) -> impl FnOnce() -> Result<Option<PathBuf>> + Send + use<> {
+        let (root, path) = (self.root.clone(), path.to_path_buf());
+        move || match path.symlink_metadata() {
+            Ok(_) => moved(&root, &path, REMOVED).map(Some),
             Err(_) => Ok(None),
         }
     }
@@ -102,24 +104,6 @@ impl Files {
             }
         }
         found
-    }
-
-    /// Moves something of a folder in the root to a folder of the same name elsewhere in it, under a name that is free.
-    fn moved(&self, path: &Path, to: &str) -> Result<PathBuf> {
-        let inside =
-            path.parent().and_then(|folder| folder.strip_prefix(&self.root).ok()).unwrap_or(Path::new(""));
-        let folder = self.root.join(to).join(inside);
-        create_folder(&folder)?;
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let mut place = folder.join(&name);
-        for k in 1.. {
-            if place.symlink_metadata().is_err() {
-                break;
-            }
-            place = folder.join(format!("{name}.{k}"));
-        }
-        relocate(path, &place)?;
-        Ok(place)
     }
 
     pub fn database(&self) -> PathBuf {
@@ -205,6 +189,23 @@ impl Files {
     fn cannot(&self, action: &'static str, source: std::io::Error) -> Error {
         Error::Io { action, path: self.root.clone(), source }
     }
+}
+
+/// Moves something of a folder in the root to a folder of the same name elsewhere in it, under a name that is free.
+fn moved(root: &Path, path: &Path, to: &str) -> Result<PathBuf> {
+    let inside = path.parent().and_then(|folder| folder.strip_prefix(root).ok()).unwrap_or(Path::new(""));
+    let folder = root.join(to).join(inside);
+    create_folder(&folder)?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let mut place = folder.join(&name);
+    for k in 1.. {
+        if place.symlink_metadata().is_err() {
+            break;
+        }
+        place = folder.join(format!("{name}.{k}"));
+    }
+    relocate(path, &place)?;
+    Ok(place)
 }
 
 /// What clients are told of a model.

@@ -85,3 +85,43 @@ fn probe(folder: &Path) -> std::io::Result<()> {
     file.write_all(&[0; 512])?;
     file.sync_all()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::serve::{Limits, Options};
+
+    #[test]
+    fn a_worker_that_has_stopped_is_no_health_unless_the_service_ends() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options {
+            listen: "127.0.0.1:0".parse().unwrap(),
+            data: folder.path().join("service"),
+            token: None,
+            recover: false,
+            limits: Limits::default(),
+            places: Vec::new(),
+            batching: true,
+            keep_days: None,
+            max_disk: None,
+        };
+        let (service, _) = Service::start(options).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let problems = || runtime.block_on(service.problems());
+        assert_eq!(problems(), [] as [String; 0]);
+        let pulse = Pulse::new(service.clone(), "cpu");
+        let died = std::thread::spawn(move || {
+            let _pulse = pulse;
+            panic!("a bug");
+        });
+        assert!(died.join().is_err());
+        // What was found before does not hold for long.
+        *runtime.block_on(service.health.last.lock()) = None;
+        assert_eq!(problems(), ["the worker of cpu has stopped"]);
+        let pulse = Pulse::new(service.clone(), "gpu");
+        service.close();
+        drop(pulse);
+        *runtime.block_on(service.health.last.lock()) = None;
+        assert_eq!(problems(), ["the worker of cpu has stopped"]);
+    }
+}

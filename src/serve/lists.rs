@@ -181,16 +181,18 @@ pub fn datasets(
     );
     let mut query = db.prepare_cached(&query)?;
     let found = query.query_map(params![before, id, limit as i64 + 1, owner], |row| {
-        let number = |place: usize| row.get::<_, i64>(place).map(|number| number.max(0) as u64);
-        let (id, created): (String, f64) = (row.get(0)?, row.get(6)?);
+        // A row that is not as it should be is shown as far as it can be read.
+        let number = |place: usize| row.get::<_, i64>(place).map_or(0, |number| number.max(0) as u64);
+        let id: String = row.get(0).unwrap_or_default();
+        let created: f64 = row.get(6).unwrap_or(0.0);
         let place = format!("{:x}-{id}", created.to_bits());
         let summary = DatasetSummary {
             id,
-            name: row.get(1)?,
-            bytes: number(2)?,
-            rows: number(3)?,
-            variables: number(4)?,
-            environments: number(5)?,
+            name: row.get(1).unwrap_or_default(),
+            bytes: number(2),
+            rows: number(3),
+            variables: number(4),
+            environments: number(5),
             created,
         };
         Ok((summary, place))

@@ -15,7 +15,7 @@ const LONGEST_REASON: usize = 300;
 /// A job that had not ended when the service did.
 pub enum Unfinished {
     /// It is queued again.
-    Job(Job),
+    Job(Box<Job>),
     /// Its row, and why it cannot be.
     Unreadable(i64, String),
 }
@@ -60,7 +60,7 @@ pub fn job_of(row: &Row<'_>) -> rusqlite::Result<Job> {
 pub fn unfinished_of(row: &Row<'_>) -> rusqlite::Result<Unfinished> {
     let number = row.get(13)?;
     Ok(match job_of(row) {
-        Ok(job) if job.request.is_some() => Unfinished::Job(job),
+        Ok(job) if job.request.is_some() => Unfinished::Job(Box::new(job)),
         Ok(job) => Unfinished::Unreadable(number, job.error.unwrap_or_default()),
         Err(_) => Unfinished::Unreadable(number, "the name on record is no name of a job".into()),
     })

@@ -170,3 +170,21 @@ fn a_folder_of_the_version_before_the_marker_is_taken_over() {
     let list = client.get("/v1/jobs").expect(200);
     assert_eq!(list["jobs"][1]["about"], "sde, 4 variables", "{list}");
 }
+
+#[test]
+fn a_removal_that_was_cut_short_is_undone_if_its_record_stayed() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("service");
+    let server = Server::start(&place, &[]);
+    let id = server.client().upload("small.csv", b"a,b\n1,2\n2,1\n0,0.5\n");
+    server.kill();
+    let file = place.join(format!("datasets/{id}.npz"));
+    let removed = place.join("removed/datasets");
+    std::fs::create_dir_all(&removed).unwrap();
+    std::fs::rename(&file, removed.join(format!("{id}.npz"))).unwrap();
+    let other = removed.join(format!("{}.npz", "0".repeat(64)));
+    std::fs::write(&other, "its record went first").unwrap();
+    let _server = Server::start(&place, &[]);
+    assert!(file.exists());
+    assert!(!other.exists());
+}

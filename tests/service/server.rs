@@ -68,13 +68,22 @@ impl Drop for Server {
 
 /// What a service says that does not start.
 pub fn refused_to_start(folder: &Path, more: &[&str]) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_skds"))
+    let mut child = Command::new(env!("CARGO_BIN_EXE_skds"))
         .args(["serve", "--listen", "127.0.0.1:0", "--device", "cpu", "--data", folder.to_str().unwrap()])
         .args(more)
         .env_remove("SKDS_TOKEN")
-        .output()
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
         .unwrap();
-    assert_eq!(output.status.code(), Some(2));
+    // One that starts after all would go on for ever.
+    let start = Instant::now();
+    while child.try_wait().unwrap().is_none() && start.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let _ = child.kill();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "the service has started");
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 

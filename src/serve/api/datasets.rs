@@ -116,7 +116,11 @@ async fn known(
     let holder = Holder::Owner(who.owner().to_owned());
     let logged = line(Some(who), "create", "dataset", id.as_str());
     // As good as new: it is not removed before anyone has used it.
-    service.store.write_logged(logged, Store::touch_dataset(id, &holder, name)).await?;
+    match service.store.write_logged(logged, Store::touch_dataset(id, &holder, name)).await {
+        // It was removed in the meantime.
+        Err(problem) if problem.status == StatusCode::NOT_FOUND => return Ok(None),
+        written => written?,
+    }
     let status = if had { StatusCode::OK } else { StatusCode::CREATED };
     Ok(Some((status, Json(service.known_dataset(id, who.sees_only())?))))
 }
