@@ -78,9 +78,9 @@ fn a_full_disk_is_an_error_to_the_client_and_nothing_half_written_is_served() {
 #[test]
 fn an_owner_can_bound_the_disk() {
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(&folder.path().join("service"), &["--max-disk", "0.0001"]);
+    let server = Server::start(&folder.path().join("service"), &["--max-disk", "0.00001"]);
     let client = server.client();
-    let big = format!("a,b\n{}", "1,2\n2,1\n".repeat(20_000));
+    let big = format!("a,b\n{}", "1,2\n2,1\n".repeat(2_000));
     assert!(client.post("/v1/datasets?name=big.csv", big).refused(507).contains("disk is full"));
 }
 
