@@ -96,6 +96,16 @@ impl Args {
     }
 }
 
+/// This program, for the processes of jobs: the one that runs, even if its file has been replaced in the meantime.
+fn program() -> Result<PathBuf> {
+    let running = PathBuf::from("/proc/self/exe");
+    if running.exists() {
+        return Ok(running);
+    }
+    let path = || PathBuf::from("skds");
+    std::env::current_exe().map_err(|source| Error::Io { action: "find", path: path(), source })
+}
+
 pub(super) fn run(args: &Args) -> Result<()> {
     let above = |name: &str, value: Option<f64>| match value {
         Some(value) if !(value > 0.0 && value.is_finite()) => {
@@ -121,6 +131,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         batching: !args.no_batching,
         keep_days: above("--keep-days", args.keep_days)?,
         max_disk: above("--max-disk", args.max_disk)?.map(|gib| (gib * f64::from(1 << 30)) as u64),
+        program: program()?,
     };
     // The one line on standard output: programs that start a service read the port there.
     serve(options, |address| {

@@ -1,8 +1,8 @@
 //! The service's folder. Names in it are hashes and numbers that the service made; files appear whole or not at all.
 
+use super::describe::describe_model;
 use super::id::{ContentId, JobId};
-use super::store::{DatasetInfo, EnvironmentInfo, ModelInfo, now};
-use crate::data::Dataset;
+use super::store::ModelInfo;
 use crate::model::Model;
 use crate::output::create_folder;
 use crate::{Error, Result};
@@ -38,6 +38,10 @@ impl Files {
             create_folder(&files.root.join(folder))?;
         }
         Ok(files)
+    }
+
+    pub fn root(&self) -> &Path {
+        &self.root
     }
 
     pub fn database(&self) -> PathBuf {
@@ -88,37 +92,21 @@ impl Files {
         of(&self.root)
     }
 
-    /// Keeps a dataset that was made here, under the hash of its file.
-    pub fn keep_dataset(&self, data: &Dataset, name: &str) -> Result<DatasetInfo> {
-        let folder = tempfile::tempdir_in(self.uploads()).map_err(|source| self.cannot("write", source))?;
-        let path = folder.path().join("data.npz");
-        data.write(&path)?;
-        let id = hash_of(&path)?;
-        self.take(&path, &self.dataset(&id))?;
-        let bytes = std::fs::metadata(self.dataset(&id)).map_err(|source| self.cannot("read", source))?.len();
-        Ok(describe(id, name, data, bytes))
-    }
-
     /// Keeps the file of a model, under its hash.
     pub fn keep_model(&self, path: &Path, model: Model) -> Result<ModelInfo> {
         let id = hash_of(path)?;
-        let target = self.model(&id);
-        if !target.exists() {
-            // A second name of the same file: the job may be removed, the model stays.
-            std::fs::hard_link(path, &target)
-                .or_else(|_| std::fs::copy(path, &target).map(|_| ()))
-                .map_err(|source| self.cannot("write", source))?;
+        self.share(path, &self.model(&id))?;
+        Ok(describe_model(id, &model))
+    }
+
+    /// Gives a file of a job a second name: the job may be removed, the file stays.
+    pub fn share(&self, from: &Path, to: &Path) -> Result<()> {
+        if to.exists() {
+            return Ok(());
         }
-        let environments = model.parameters.shift.as_ref().map_or(0, |shift| shift.rows());
-        let parameters = model.parameters.tensors().iter().map(|tensor| tensor.values.len()).sum();
-        Ok(ModelInfo {
-            id,
-            kind: model.parameters.drift.name().into(),
-            variables: model.names,
-            environments,
-            parameters,
-            created: now(),
-        })
+        std::fs::hard_link(from, to)
+            .or_else(|_| std::fs::copy(from, to).map(|_| ()))
+            .map_err(|source| self.cannot("write", source))
     }
 
     /// Gives a finished file its place; one that is there already is the same.
@@ -146,24 +134,5 @@ pub fn hash_of(path: &Path) -> Result<ContentId> {
             return Ok(ContentId::of(hash));
         }
         hash.update(&block[..read]);
-    }
-}
-
-/// What clients are told of a dataset.
-pub fn describe(id: ContentId, name: &str, data: &Dataset, bytes: u64) -> DatasetInfo {
-    let targets = |e: usize| {
-        let own = (0..data.dim()).filter(|&j| data.targets()[(e, j)]);
-        own.map(|j| data.names()[j].clone()).collect()
-    };
-    DatasetInfo {
-        id,
-        name: name.into(),
-        bytes,
-        rows: data.samples().rows(),
-        variables: data.names().to_vec(),
-        environments: (0..data.environments())
-            .map(|e| EnvironmentInfo { rows: data.rows(e).len(), targets: targets(e) })
-            .collect(),
-        created: now(),
     }
 }

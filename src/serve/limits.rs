@@ -14,6 +14,10 @@ pub struct Limits {
     pub body_bytes: u64,
     /// Variables of a dataset or model.
     pub variables: usize,
+    /// Environments of a dataset.
+    pub environments: usize,
+    /// Bytes of a variable's name.
+    pub name_bytes: usize,
     /// Bytes that a job may need, roughly.
     pub job_bytes: u64,
     /// Seconds that a job may take.
@@ -30,6 +34,8 @@ impl Default for Limits {
             upload_bytes: 1 << 30,
             body_bytes: 1 << 20,
             variables: 5000,
+            environments: 10_000,
+            name_bytes: 200,
             job_bytes: 4 << 30,
             job_seconds: 24.0 * 3600.0,
             queued: 1000,
@@ -38,16 +44,22 @@ impl Default for Limits {
     }
 }
 
-fn over(what: &str, found: impl std::fmt::Display, most: impl std::fmt::Display) -> Problem {
-    let sentence = format!("{what} is {found}, expected at most {most} on this service");
-    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, sentence)
-}
-
 impl Limits {
+    /// Something is more than it may be.
+    pub(super) fn over(
+        &self,
+        what: &str,
+        found: impl std::fmt::Display,
+        most: impl std::fmt::Display,
+    ) -> Problem {
+        let sentence = format!("{what} is {found}, expected at most {most} on this service");
+        Problem::new(StatusCode::UNPROCESSABLE_ENTITY, sentence)
+    }
+
     /// Variables of data that arrives.
     pub fn check_variables(&self, found: usize) -> Result<(), Problem> {
         if found > self.variables {
-            Err(over("the number of variables", found, self.variables))
+            Err(self.over("the number of variables", found, self.variables))
         } else {
             Ok(())
         }
@@ -58,7 +70,7 @@ impl Limits {
         match request {
             Request::Simulate(simulate) => self.check_variables(simulate.settings.dim)?,
             Request::Sample(sample) if sample.n > self.samples => {
-                return Err(over("the number of samples", sample.n, self.samples));
+                return Err(self.over("the number of samples", sample.n, self.samples));
             }
             _ => {}
         }
@@ -69,7 +81,7 @@ impl Limits {
     pub fn check_bytes(&self, bytes: f64) -> Result<(), Problem> {
         if bytes > self.job_bytes as f64 {
             let mib = |bytes: f64| format!("{:.0} MiB", bytes / f64::from(1 << 20));
-            return Err(over("the memory that it needs", mib(bytes), mib(self.job_bytes as f64)));
+            return Err(self.over("the memory that it needs", mib(bytes), mib(self.job_bytes as f64)));
         }
         Ok(())
     }

@@ -6,21 +6,28 @@
 
 pub mod api;
 mod cache;
+mod child;
 mod clean;
+mod deaths;
+mod describe;
 mod events;
 mod files;
 mod id;
 mod limits;
+mod message;
 mod metrics;
 mod need;
 mod problem;
+mod process;
 mod queue;
 mod request;
 mod service;
 mod store;
+mod watch;
 mod work;
 mod worker;
 
+pub use child::{Workplace, work};
 pub use limits::Limits;
 pub use request::{EvaluateRequest, FitRequest, LossRequest, Request, SampleRequest, SimulateRequest};
 pub use service::{Options, Service};

@@ -153,7 +153,8 @@ mod tests {
     fn need(kind: &str, rows: usize, d: usize, settings: Value) -> Need {
         let id = ContentId::try_from("a".repeat(64)).unwrap();
         let names: Vec<String> = (0..d).map(|j| format!("x{j}")).collect();
-        let environments = (0..11).map(|_| EnvironmentInfo { rows, targets: vec![] }).collect();
+        let environments =
+            (0..11).map(|_| EnvironmentInfo { rows, targets: vec![], target_count: 0 }).collect();
         let data = DatasetInfo {
             id: id.clone(),
             name: "data".into(),

@@ -8,7 +8,7 @@ use super::limits::Limits;
 use super::metrics::Metrics;
 use super::need::Need;
 use super::problem::Problem;
-use super::queue::{Queue, Ticket};
+use super::queue::{Lane, Queue, Ticket};
 use super::request::Request;
 use super::store::{DatasetInfo, Job, JobState, ModelInfo, Store, now};
 use super::worker;
@@ -18,7 +18,6 @@ use crate::model::Model;
 use crate::model::basis::FeatureChoice;
 use crate::{Error, Result};
 use axum::http::StatusCode;
-use rayon::ThreadPool;
 use rusqlite::{Transaction, params};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -45,6 +44,8 @@ pub struct Options {
     pub keep_days: Option<f64>,
     /// Finished jobs are removed, oldest first, while the folder takes more bytes.
     pub max_disk: Option<u64>,
+    /// The program that jobs run in: `skds`, which has the command `work`.
+    pub program: PathBuf,
 }
 
 /// Time between tries to write to a disk that is full.
@@ -69,8 +70,8 @@ pub struct Service {
     datasets: Cache<ContentId, Dataset>,
     models: Cache<ContentId, Model>,
     closing: AtomicBool,
-    /// For short jobs that are done beside a long one, whose threads would make them wait.
-    pub(super) beside: ThreadPool,
+    /// The program that jobs run in.
+    pub(super) program: PathBuf,
 }
 
 /// What a finished job leaves.
@@ -83,14 +84,10 @@ pub(super) struct Finished {
 pub(super) type Ending = (JobId, JobState, Option<Finished>, Option<String>);
 
 impl Service {
-    /// Opens the folder, takes up what an earlier run left, and starts a worker per device.
+    /// Opens the folder, takes up what an earlier run left, and starts the workers of every device.
     pub fn start(options: Options) -> Result<(Arc<Service>, Vec<JoinHandle<()>>)> {
         let files = Files::open(&options.data)?;
         let store = Store::open(&files.database())?;
-        let beside = rayon::ThreadPoolBuilder::new()
-            .num_threads(1)
-            .build()
-            .map_err(|error| Error::invalid(format!("the service cannot start a thread: {error}")))?;
         let devices = options.places.iter().map(|place| (place.name(), place.is_software())).collect();
         let service = Arc::new(Service {
             files,
@@ -106,7 +103,7 @@ impl Service {
             datasets: Cache::new(DATASET_CACHE),
             models: Cache::new(MODEL_CACHE),
             closing: AtomicBool::new(false),
-            beside,
+            program: options.program,
         });
         let unfinished = service.store.unfinished().map_err(|problem| Error::invalid(problem.sentence))?;
         for job in unfinished {
@@ -117,9 +114,11 @@ impl Service {
         let workers = options
             .places
             .into_iter()
-            .map(|place| {
+            .map(Arc::new)
+            .flat_map(|place| Lane::ALL.map(|lane| (place.clone(), lane)))
+            .map(|(place, lane)| {
                 let service = service.clone();
-                std::thread::spawn(move || worker::work(&service, &place))
+                std::thread::spawn(move || worker::work(&service, &place, lane))
             })
             .collect();
         Ok((service, workers))
@@ -258,10 +257,8 @@ impl Service {
         let Job { id, request, created, client, .. } = job;
         let live = self.lives.begin(id);
         let request = Arc::new(request.clone());
-        self.queue.push(
-            client,
-            Ticket { id: id.clone(), request, live, created: *created, short: need.is_short() },
-        );
+        let (short, bytes) = (need.is_short(), need.bytes);
+        self.queue.push(client, Ticket { id: id.clone(), request, live, created: *created, short, bytes });
     }
 
     /// A job with its progress.

@@ -4,7 +4,7 @@ use super::uploads::{Received, receive};
 use super::{Answer, Shared};
 use crate::data::{Dataset, shape_of_npz};
 use crate::model::Model;
-use crate::serve::files::describe;
+use crate::serve::describe::describe;
 use crate::serve::id::ContentId;
 use crate::serve::problem::{Problem, Refusal};
 use crate::serve::service::Service;
