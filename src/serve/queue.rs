@@ -141,7 +141,7 @@ impl Queue {
                 found = tickets.remove(place);
             }
         }
-        if let Some(ticket) = &found {
+        if found.is_some() {
             waiting.count -= 1;
             waiting.clients.retain(|(_, tickets)| !tickets.is_empty());
         }

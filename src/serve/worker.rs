@@ -13,7 +13,7 @@ use super::request::Request;
 use super::service::{Finished, Service};
 use super::store::{JobState, Progress, Store, now};
 use super::watch::{self, BEAT};
-use super::work;
+use super::work::loss;
 use crate::engine::Place;
 use crate::engine::gpu::GpuEngine;
 use crate::stderr::say;
@@ -63,7 +63,7 @@ pub(super) fn work(service: &Service, place: &Place, lane: Lane) {
 /// Evaluates losses, here.
 fn evaluate(service: &Service, gpu: Option<&GpuEngine>, device: &str, tickets: Vec<Ticket>) {
     let ids: Vec<JobId> = tickets.iter().map(|ticket| ticket.id.clone()).collect();
-    let evaluate = || work::loss::evaluate(service, gpu, device, tickets);
+    let evaluate = || loss::evaluate(service, gpu, device, tickets);
     if let Err(panic) = std::panic::catch_unwind(AssertUnwindSafe(evaluate)) {
         let sentence = Error::panicked(panic.as_ref()).to_string();
         let ended = ids.into_iter().map(|id| (id, JobState::Failed, None, Some(sentence.clone())));
@@ -76,7 +76,6 @@ pub(super) struct Work<'a> {
     pub service: &'a Service,
     pub ticket: &'a Ticket,
     pub gpu: Option<&'a GpuEngine>,
-    pub device: &'a str,
     pub start: Instant,
 }
 

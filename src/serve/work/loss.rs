@@ -59,7 +59,7 @@ pub(in crate::serve) fn evaluate(
         service.metrics.evaluated(together);
         let first = group.values().next().and_then(|tickets| tickets.first()).expect("a group has a member");
         let ids: Vec<&ContentId> = group.keys().map(|(id, _)| id).collect();
-        let work = Work { service, ticket: first, gpu, device, start };
+        let work = Work { service, ticket: first, gpu, start };
         let found = run(&work, request_of(first), &ids, bandwidth);
         for (place, tickets) in group.values().enumerate() {
             for ticket in tickets {
