@@ -6,6 +6,10 @@ use crate::serve::{Limits, Options, run as serve};
 use crate::{Error, Result, input};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
+
+/// The most seconds that anyone may be waited for.
+const LONGEST: f64 = 86_400.0;
 
 /// Serve fits, samples, evaluations, losses and simulations over HTTP, with a page to watch them on.
 #[derive(clap::Args)]
@@ -62,6 +66,16 @@ pub(super) struct Args {
     /// The most jobs that may wait
     #[arg(long, value_name = "N", default_value_t = Limits::default().queued)]
     max_queued: usize,
+    /// The most connections at a time; more file handles are asked for if need be
+    #[arg(long, value_name = "N", default_value_t = Limits::default().connections)]
+    max_connections: usize,
+    /// How long a client may take for the head of a request, between two parts of a body or an answer, and between two
+    /// requests, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = Limits::default().patience.as_secs_f64())]
+    patience: f64,
+    /// The longest that the service takes to end after Ctrl-C or a polite kill, in seconds; a second one ends it at once
+    #[arg(long, value_name = "SECONDS", default_value_t = Limits::default().shutdown.as_secs_f64())]
+    shutdown: f64,
     /// Evaluate every loss alone, to compare
     #[arg(long, hide = true)]
     no_batching: bool,
@@ -113,6 +127,12 @@ pub(super) fn run(args: &Args) -> Result<()> {
         }
         value => Ok(value),
     };
+    let seconds = |name: &str, value: f64| match value {
+        value if value > 0.0 && value <= LONGEST => Ok(Duration::from_secs_f64(value)),
+        value => {
+            Err(Error::invalid(format!("{name} is {value} s, expected more than 0 and at most {LONGEST}")))
+        }
+    };
     let mebibytes = |count: u64| count.saturating_mul(1 << 20);
     let limits = Limits {
         upload_bytes: mebibytes(args.max_upload),
@@ -120,6 +140,9 @@ pub(super) fn run(args: &Args) -> Result<()> {
         job_bytes: mebibytes(args.max_memory),
         job_seconds: above("--max-seconds", Some(args.max_seconds))?.unwrap_or(f64::INFINITY),
         queued: args.max_queued,
+        connections: args.max_connections,
+        patience: seconds("--patience", args.patience)?,
+        shutdown: seconds("--shutdown", args.shutdown)?,
         ..Limits::default()
     };
     let options = Options {

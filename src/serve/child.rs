@@ -6,6 +6,7 @@ use super::message::{Assignment, Order, Outcome, Said};
 use super::problem::sentence_of;
 use super::work::{Kept, Task};
 use crate::engine::Place;
+use crate::stderr::say;
 use crate::{Error, Result};
 use std::io::{BufRead, Write};
 use std::panic::AssertUnwindSafe;
@@ -15,6 +16,8 @@ use std::time::Instant;
 
 /// Memory that a process has beside what its job may use: code, threads, what it reads and writes files with.
 const BASE: u64 = 256 << 20;
+/// The same for each thread: its stack and what its allocator holds for it.
+const THREAD: u64 = 16 << 20;
 /// The same for the driver of a GPU, which may be one in software.
 const GPU_BASE: u64 = 8 << 30;
 /// A process that holds so much more after a job than when it started is replaced by a new one.
@@ -48,8 +51,11 @@ impl Voice {
 /// Does jobs from standard input until that ends.
 pub fn work(workplace: &Workplace) -> Result<()> {
     let gpu = workplace.place.gpu();
-    let base = if gpu.is_some() { BASE + GPU_BASE } else { BASE };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+    let base = BASE + THREAD * threads + if gpu.is_some() { GPU_BASE } else { 0 };
     let memory = confine(workplace.memory, base)?;
+    // Threads start here, so that the first job need not wait for them; a priority is theirs only if it was set before.
+    rayon::current_num_threads();
     let stop = Arc::new(AtomicBool::new(false));
     let orders = listen(stop.clone());
     let at_start = held();
@@ -72,7 +78,7 @@ pub fn work(workplace: &Workplace) -> Result<()> {
             Err(Error::Stopped) => Outcome::Stopped,
             Err(error) => {
                 if matches!(error, Error::Io { .. }) {
-                    let _ = writeln!(std::io::stderr(), "error: {error}");
+                    say!("error: {error}");
                 }
                 Outcome::Failed(sentence_of(&error))
             }

@@ -79,17 +79,12 @@ impl Files {
 
     /// Bytes of all files.
     pub fn bytes(&self) -> u64 {
-        fn of(folder: &Path) -> u64 {
-            let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-            entries
-                .map(|entry| match entry.metadata() {
-                    Ok(data) if data.is_dir() => of(&entry.path()),
-                    Ok(data) => data.len(),
-                    Err(_) => 0,
-                })
-                .sum()
-        }
-        of(&self.root)
+        bytes_in(&self.root)
+    }
+
+    /// Bytes of what is being uploaded.
+    pub fn bytes_of_uploads(&self) -> u64 {
+        bytes_in(&self.uploads())
     }
 
     /// Keeps the file of a model, under its hash.
@@ -120,6 +115,17 @@ impl Files {
     fn cannot(&self, action: &'static str, source: std::io::Error) -> Error {
         Error::Io { action, path: self.root.clone(), source }
     }
+}
+
+fn bytes_in(folder: &Path) -> u64 {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .map(|entry| match entry.metadata() {
+            Ok(data) if data.is_dir() => bytes_in(&entry.path()),
+            Ok(data) => data.len(),
+            Err(_) => 0,
+        })
+        .sum()
 }
 
 /// The hash of a file.

@@ -4,6 +4,7 @@ use super::need::Need;
 use super::problem::Problem;
 use super::request::Request;
 use axum::http::StatusCode;
+use std::time::Duration;
 
 /// Bounds of a service.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,6 +27,14 @@ pub struct Limits {
     pub queued: usize,
     /// Samples that may be drawn at once.
     pub samples: usize,
+    /// Connections at a time, if there are file handles for as many.
+    pub connections: usize,
+    /// What a client may take for the head of a request, between two parts of a body or of an answer, and between two requests.
+    pub patience: Duration,
+    /// Bytes of a body per second that a client must reach once its patience is over.
+    pub pace: u64,
+    /// What the service may take to end.
+    pub shutdown: Duration,
 }
 
 impl Default for Limits {
@@ -40,6 +49,10 @@ impl Default for Limits {
             job_seconds: 24.0 * 3600.0,
             queued: 1000,
             samples: 1_000_000,
+            connections: 1000,
+            patience: Duration::from_secs(30),
+            pace: 16 << 10,
+            shutdown: Duration::from_secs(10),
         }
     }
 }
@@ -60,6 +73,15 @@ impl Limits {
     pub fn check_variables(&self, found: usize) -> Result<(), Problem> {
         if found > self.variables {
             Err(self.over("the number of variables", found, self.variables))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Environments of data that arrives.
+    pub fn check_environments(&self, found: usize) -> Result<(), Problem> {
+        if found > self.environments {
+            Err(self.over("the number of environments", found, self.environments))
         } else {
             Ok(())
         }

@@ -2,6 +2,7 @@
 
 use super::message::{Order, Said};
 use crate::engine::Place;
+use crate::stderr::say;
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -57,7 +58,10 @@ impl Process {
         command.env_remove("SKDS_TOKEN").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // Ctrl-C in a terminal is for the service, which tells its processes to stop.
         #[cfg(unix)]
-        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        {
+            use std::os::unix::process::CommandExt;
+            command.process_group(0).arg0("skds");
+        }
         let mut child = command.spawn()?;
         let (orders, lines) = (child.stdin.take(), child.stdout.take().expect("it is piped"));
         let (sender, said) = channel();
@@ -81,7 +85,7 @@ impl Process {
         let (words, errors) = (last_words.clone(), child.stderr.take().expect("it is piped"));
         let errors = std::thread::spawn(move || {
             for line in BufReader::new(errors).lines().map_while(Result::ok) {
-                let _ = writeln!(io::stderr(), "{line}");
+                say!("{line}");
                 let mut words = words.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
                 words.push_back(line);
                 if words.len() > LAST_WORDS {

@@ -1,5 +1,6 @@
 //! A service: what it is told, what it holds, and the life of a job.
 
+use super::arriving::Arriving;
 use super::cache::Cache;
 use super::events::{Event, Lives};
 use super::files::Files;
@@ -72,6 +73,8 @@ pub struct Service {
     closing: AtomicBool,
     /// The program that jobs run in.
     pub(super) program: PathBuf,
+    /// Uploads under way.
+    pub(super) arriving: Arriving,
 }
 
 /// What a finished job leaves.
@@ -104,6 +107,7 @@ impl Service {
             models: Cache::new(MODEL_CACHE),
             closing: AtomicBool::new(false),
             program: options.program,
+            arriving: Arriving::new(options.limits.job_bytes),
         });
         let unfinished = service.store.unfinished().map_err(|problem| Error::invalid(problem.sentence))?;
         for job in unfinished {

@@ -23,8 +23,10 @@ use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Time that a job has to stop before its process is killed; less than the service has to end.
+/// Time that a job has to stop before its process is killed.
 const STOP_WITHIN: Duration = Duration::from_secs(6);
+/// The same when the service ends, as a part of the time that it has for that.
+const STOP_SHARE: f64 = 0.6;
 /// Tries to start a process, and the time between them.
 const STARTS: u32 = 3;
 const START_AGAIN: Duration = Duration::from_secs(1);
@@ -34,7 +36,11 @@ pub(super) fn work(service: &Service, place: &Place, lane: Lane) {
     let device = place.name();
     let gpu = LazyCell::new(|| place.gpu());
     let mut desk = Desk { service, place, process: None };
-    while let Some(tickets) = service.queue.wait(&device, lane) {
+    loop {
+        if lane != Lane::Losses {
+            desk.prepare();
+        }
+        let Some(tickets) = service.queue.wait(&device, lane) else { return };
         for ticket in &tickets {
             service.begin(ticket, &device);
         }
@@ -190,6 +196,13 @@ impl Desk<'_> {
         }
     }
 
+    /// Has a process ready before there is a job for it. If none can be started, the job's own try tells.
+    fn prepare(&mut self) {
+        if !self.process.as_mut().is_some_and(Process::is_alive) {
+            self.process = self.start_once().ok();
+        }
+    }
+
     /// One try, until it ends or its process does.
     fn attempt(&mut self, ticket: &Ticket, start: Instant) -> Tried {
         let service = self.service;
@@ -221,7 +234,7 @@ impl Desk<'_> {
                     asked = Some(Instant::now());
                 }
                 // Whatever it is doing, it does not listen.
-                Some(asked) if asked.elapsed() > STOP_WITHIN => {
+                Some(asked) if asked.elapsed() > self.stop_within() => {
                     process.kill();
                     return Tried::Died(process.end());
                 }
@@ -230,12 +243,23 @@ impl Desk<'_> {
         }
     }
 
+    fn stop_within(&self) -> Duration {
+        match self.service.is_closing() {
+            true => STOP_WITHIN.min(self.service.limits.shutdown.mul_f64(STOP_SHARE)),
+            false => STOP_WITHIN,
+        }
+    }
+
+    fn start_once(&self) -> std::io::Result<Process> {
+        let service = self.service;
+        Process::start(&service.program, service.files.root(), self.place, service.limits.job_bytes)
+    }
+
     fn start(&self) -> std::io::Result<Process> {
         let service = self.service;
         let mut tries = 0;
         loop {
-            let started =
-                Process::start(&service.program, service.files.root(), self.place, service.limits.job_bytes);
+            let started = self.start_once();
             tries += 1;
             if started.is_ok() || tries == STARTS || service.is_closing() {
                 return started;

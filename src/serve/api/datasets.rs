@@ -2,11 +2,12 @@
 
 use super::uploads::{Received, receive};
 use super::{Answer, Shared};
-use crate::data::{Dataset, shape_of_npz};
+use crate::data::Dataset;
 use crate::model::Model;
 use crate::serve::describe::describe;
 use crate::serve::id::ContentId;
 use crate::serve::problem::{Problem, Refusal};
+use crate::serve::reading::Reading;
 use crate::serve::service::Service;
 use crate::serve::store::{DatasetInfo, ModelInfo, Store};
 use crate::{Error, Matrix};
@@ -18,8 +19,6 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use utoipa::{IntoParams, ToSchema};
 
-/// Higher numbers of environments are mistakes, and a table of their targets would fill the disk.
-const MOST_ENVIRONMENTS: usize = 10_000;
 /// The longest name of a dataset.
 const LONGEST_NAME: usize = 200;
 
@@ -72,13 +71,35 @@ pub async fn upload(
         service.store.write(Store::touch_dataset(&known.id)).await?;
         return Ok((StatusCode::OK, Json(known)));
     }
+    // What it takes is known before it is read, and all that are being read share what there is.
+    let looking = service.clone();
+    let (received, bytes) =
+        blocking(move || look(&looking, &received, ending).map(|bytes| (received, bytes))).await?;
+    let _memory = service.arriving.memory(bytes).await?;
     let reading = service.clone();
-    let info =
-        tokio::task::spawn_blocking(move || keep(&reading, received, id, &name, ending, targets.as_deref()))
-            .await
-            .map_err(|_| Problem::internal())??;
+    let info = blocking(move || keep(&reading, received, id, &name, ending, targets.as_deref())).await?;
     service.store.write(Store::keep_dataset(&info)).await?;
     Ok((StatusCode::CREATED, Json(info)))
+}
+
+/// On a thread that may wait for the disk.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Answer<T> + Send + 'static) -> Answer<T> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| Problem::internal())?
+}
+
+/// Looks at a file's size and shape; the memory that reading it takes.
+fn look(service: &Service, received: &Received, ending: &str) -> Answer<f64> {
+    let limits = &service.limits;
+    let found = match ending {
+        // A small file can unpack to a large one.
+        ".npz" => Reading::of_npz(&received.path)?,
+        _ => Reading::of_csv(&received.path)?,
+    };
+    // One column of a table may be that of environments.
+    let least = found.variables - usize::from(ending == ".csv");
+    limits.check_variables(least)?;
+    limits.check_bytes(found.bytes)?;
+    Ok(found.bytes)
 }
 
 /// Reads the file, which checks it, and gives it its place: an .npz as it came, a .csv as .npz.
@@ -92,14 +113,10 @@ fn keep(
 ) -> Answer<DatasetInfo> {
     // Targets come in the address; the reader of csv takes them from a second file.
     let targets = targets.map(|targets| write_targets(service, &received.path, targets)).transpose()?;
-    if ending == ".npz" {
-        // A small file can unpack to a large one.
-        let (rows, dim) = shape_of_npz(&received.path)?;
-        service.limits.check_variables(dim)?;
-        service.limits.check_bytes(8.0 * rows as f64 * dim as f64)?;
-    }
     let data = Dataset::read(&received.path, targets.as_deref())?;
     service.limits.check_variables(data.dim())?;
+    service.limits.check_environments(data.environments())?;
+    service.limits.check_names(data.names().iter().map(String::as_str))?;
     let place = service.files.dataset(&id);
     let mut bytes = received.bytes;
     if ending == ".npz" {
@@ -125,8 +142,10 @@ fn write_targets(service: &Service, path: &std::path::Path, text: &str) -> Answe
     for row in reader.records() {
         let row = row.map_err(bad)?;
         let e = env.and_then(|env| row.get(env)?.trim().parse::<usize>().ok()).unwrap_or(0);
-        last = last.max(e.min(MOST_ENVIRONMENTS));
+        last = last.max(e);
     }
+    service.limits.check_variables(names.len())?;
+    service.limits.check_environments(last.saturating_add(1))?;
     let targets = parse_targets(text, &names, last + 1)?;
     let file = tempfile::Builder::new().suffix(".csv").tempfile_in(service.files.uploads())?;
     let mut writer = csv::Writer::from_writer(file);
@@ -185,14 +204,17 @@ pub async fn upload_model(
     body: Body,
 ) -> Answer<(StatusCode, Json<ModelInfo>)> {
     let received = receive(&service, &headers, ".safetensors", body).await?;
+    let bytes = Reading::bytes_of_model(received.bytes);
+    service.limits.check_bytes(bytes)?;
+    let _memory = service.arriving.memory(bytes).await?;
     let reading: Arc<Service> = service.clone();
-    let info = tokio::task::spawn_blocking(move || -> Answer<ModelInfo> {
+    let info = blocking(move || {
         let model = Model::read(&received.path)?;
         reading.limits.check_variables(model.dim())?;
+        reading.limits.check_names(model.names.iter().map(String::as_str))?;
         Ok(reading.files.keep_model(&received.path, model)?)
     })
-    .await
-    .map_err(|_| Problem::internal())??;
+    .await?;
     service.store.write(Store::keep_model(&info)).await?;
     Ok((StatusCode::CREATED, Json(info)))
 }

@@ -122,7 +122,7 @@ fn client_of(headers: &HeaderMap, ConnectInfo(address): ConnectInfo<SocketAddr>)
 
 /// A body that is small enough, as JSON.
 async fn parse<T: serde::de::DeserializeOwned>(service: &Service, body: Body) -> Answer<T> {
-    let body = uploads::collect(body, service.limits.body_bytes).await?;
+    let body = uploads::collect(body, service.limits).await?;
     serde_json::from_slice(&body).map_err(|error| Problem::bad(format!("the body is no request: {error}")))
 }
 
