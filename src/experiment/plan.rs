@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
+/// Datasets of each system.
+const MOST_DATASETS: u64 = 1_000_000;
+
 /// An experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -105,6 +108,12 @@ impl Plan {
     fn check(&self) -> Result<()> {
         if self.datasets == 0 || self.systems.is_empty() || self.methods.is_empty() {
             return Err(Error::invalid("has no datasets, systems or methods, expected at least one of each"));
+        }
+        if self.datasets > MOST_DATASETS || self.first_seed.checked_add(self.datasets).is_none() {
+            return Err(Error::invalid(format!(
+                "has {} datasets from the seed {}, expected at most {MOST_DATASETS} and seeds below 2^64",
+                self.datasets, self.first_seed
+            )));
         }
         for (k, system) in self.systems.iter().enumerate() {
             if self.systems[..k].iter().any(|other| other.name == system.name) {

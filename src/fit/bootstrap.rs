@@ -7,25 +7,19 @@ use crate::kernel::Kernel;
 use crate::model::{Drift, Intervals, Parameters};
 use crate::objective::Estimator;
 use crate::solve::{Exact, Spec, fits_at_once};
-use crate::{Error, Progress, Result};
+use crate::{Progress, Result};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
 /// The share of resamples within an interval.
 const LEVEL: f64 = 0.95;
-/// Fewer resamples have no such share.
-const LEAST: usize = 20;
 
 impl Problem {
     /// Intervals of every parameter: the middle 95 % of `count` fits to rows drawn with replacement from each environment,
     /// with the settings, or the average of settings, that the fit to all rows has. `progress` counts fits.
     pub fn bootstrap(&self, tuning: Option<&Tuning>, count: usize, progress: &Progress) -> Result<Intervals> {
-        if count < LEAST {
-            return Err(Error::invalid(format!(
-                "found {count} bootstrap resamples, expected at least {LEAST}"
-            )));
-        }
+        crate::bounds::resamples(count)?;
         let fit = |k: usize| {
             let mut rng = ChaCha8Rng::seed_from_u64(self.settings.seed);
             rng.set_stream(1 + k as u64);

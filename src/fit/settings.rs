@@ -325,14 +325,7 @@ impl Settings {
                 self.lambda
             )));
         }
-        for (name, value, least) in
-            [("steps", self.steps as usize, 1), ("batch", self.batch, 2), ("hidden", self.hidden, 1)]
-        {
-            if value < least {
-                return Err(Error::invalid(format!("{name} is {value}, expected at least {least}")));
-            }
-        }
-        Ok(())
+        crate::bounds::fit(self.steps as usize, self.batch, self.hidden, &self.diffusion)
     }
 }
 

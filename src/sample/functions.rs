@@ -55,6 +55,11 @@ impl Functions {
         }
     }
 
+    /// Functions that are computed.
+    pub(super) fn count(&self) -> usize {
+        self.used.len()
+    }
+
     /// Where chains start: near the middle of the data.
     pub(super) fn start(&self, j: usize, z: f64) -> f64 {
         self.basis.centre[j] + z * self.basis.spread[j]

@@ -34,7 +34,7 @@ const OTHER_HANDLES: usize = 200;
 const AGAIN: Duration = Duration::from_millis(50);
 /// To those for whom there is no room, as far as their socket takes it at once.
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 2\r\nconnection: close\r\n\
-content-type: application/json\r\ncontent-length: 75\r\n\r\n\
+content-type: application/json\r\ncontent-length: 76\r\n\r\n\
 {\"error\":\"the service has too many connections, expected fewer: try again\"}\n";
 
 /// Takes connections until `stop` is true; then those that wait for their clients are closed at once, and the others when they
@@ -60,9 +60,7 @@ pub(super) async fn listen(
                     let connection = Connection { app: app.clone(), address, guest, limits };
                     connections.spawn(connection.serve(stream, stop.clone()));
                 }
-                None => {
-                    let _ = stream.try_write(FULL);
-                }
+                None => refuse(stream),
             },
             // Out of file handles, or a client that is gone already: neither is the end of the service.
             Err(error) => {
@@ -78,6 +76,11 @@ pub(super) async fn listen(
         say!("{} connections did not end in time and are closed", connections.len());
     }
     asked
+}
+
+/// Says that there is no room, if the socket takes that at once.
+fn refuse(stream: TcpStream) {
+    let _ = stream.into_std().and_then(|mut stream| std::io::Write::write(&mut stream, FULL));
 }
 
 /// As many connections as there are file handles for, and no more than wanted. Asks for more handles if need be.

@@ -6,7 +6,6 @@ use crate::fit::ModelKind;
 use crate::model::PenaltyKind;
 use crate::model::basis::FeatureChoice;
 use crate::sample::{Method, Sampler};
-use crate::simulate::System;
 use crate::solve::{bytes_of_fit, fits_at_once};
 
 /// Jobs of fewer operations are let pass by long ones: about a second or two on a processor.
@@ -72,10 +71,14 @@ impl Sizes {
         let (settings, d) = (&request.settings, self.d);
         if !settings.is_exact().unwrap_or(false) {
             let width = if settings.model == ModelKind::Mlp { d * settings.hidden as f64 } else { d };
-            let step = 4.0 * settings.batch as f64 * d * width;
-            // Parameters, gradient, both moments, and a copy of all for checkpoints. A step takes 50 µs at least.
+            let batch = settings.batch as f64;
+            let step = 4.0 * batch * d * width;
+            // Parameters, gradient, both moments, and a copy of all for checkpoints; rows of a step in all environments with
+            // what is computed of them. A step takes 50 µs at least.
             let operations = f64::from(settings.steps) * step.max(5e6);
-            return Need { bytes: self.samples() + 32.0 * d * width, operations };
+            let rows = batch * self.environments.len() as f64;
+            let bytes = self.samples() + 32.0 * d * width + 4.0 * rows * (8.0 * d + 2.0 * width);
+            return Need { bytes, operations };
         }
         let features = match &settings.features {
             _ if settings.model != ModelKind::Basis => d,
@@ -83,6 +86,12 @@ impl Sizes {
             FeatureChoice::Rbf(count) => d * (1.0 + *count as f64),
             FeatureChoice::File(_) => d,
         };
+        // Functions that squared noises are made of.
+        let noises = match settings.model {
+            ModelKind::Basis => settings.diffusion.split(',').count() as f64,
+            _ => 0.0,
+        };
+        let features = features + noises;
         // The problems of the variables for as many fits as run at once, and the functions of the data.
         let tuned = settings.is_tuned().unwrap_or(false);
         let several = tuned || request.bootstrap.is_some();
@@ -97,7 +106,11 @@ impl Sizes {
             if tuned { (5.0, 60.0 * (1.0 + self.environments.len() as f64)) } else { (1.0, 1.0) };
         let times = 1.0 + request.bootstrap.unwrap_or(0) as f64;
         let once = passes * 12.0 * self.all_pairs() * features + fits * 4.0 * d * features.powi(3);
-        Need { bytes: self.samples() + problems + 32.0 * self.rows * features, operations: times * once }
+        // Every resample's drift, noise, and shift and scale in each environment are kept until all are there.
+        let kept = d * (features + 2.0 + 2.0 * self.environments.len() as f64);
+        let kept = 8.0 * request.bootstrap.unwrap_or(0) as f64 * kept;
+        let bytes = self.samples() + problems + 32.0 * self.rows * features + kept;
+        Need { bytes, operations: times * once }
     }
 
     fn sample(&self, request: &SampleRequest) -> Need {
@@ -109,7 +122,10 @@ impl Sizes {
                 Sampler::cpu().steps_for(request.n, &settings) as f64 * (2.0 * self.parameters + 50.0 * d)
             }
         };
-        Need { bytes: 24.0 * n * d, operations }
+        // Samples as they are drawn, as they are told of and as they are written; what chains compute at every step.
+        let chains = if exact { 0.0 } else { settings.euler.chains.unwrap_or(1024).min(request.n) as f64 };
+        let chains = chains * (40.0 * d + 8.0 * self.parameters / d.max(1.0));
+        Need { bytes: 24.0 * n * d + chains, operations }
     }
 
     fn evaluate(&self, request: &EvaluateRequest) -> Need {
@@ -132,15 +148,7 @@ impl Sizes {
 }
 
 fn simulation(request: &SimulateRequest) -> Need {
-    let settings = &request.settings;
-    let environments = 1.0 + settings.train_envs as f64 + settings.test_envs as f64;
-    let numbers = environments * settings.rows as f64 * settings.dim as f64;
-    // A gene's step takes a dozen nanoseconds; a linear system is drawn from, or simulated in steps.
-    let operations = match settings.system {
-        System::Sergio => numbers * settings.sergio.steps_per_cell as f64 * 500.0,
-        _ => numbers * 2.0 * settings.dim as f64 * settings.euler_thin as f64,
-    };
-    Need { bytes: 24.0 * numbers, operations }
+    Need { bytes: request.settings.bytes(), operations: request.settings.operations() }
 }
 
 #[cfg(test)]
@@ -210,9 +218,60 @@ mod tests {
             ("loss", 50_000, 20, json!({ "estimator": "u" }), false),
             ("simulate", 0, 0, json!({ "settings": { "system": "sergio" } }), true),
             ("simulate", 0, 0, json!({ "settings": { "system": "sergio", "rows": 100_000 } }), false),
+            ("simulate", 0, 0, json!({ "settings": { "simulate": "euler" } }), true),
+            ("simulate", 0, 0, json!({ "settings": { "simulate": "euler", "euler_thin": 50_000 } }), false),
+            (
+                "simulate",
+                0,
+                0,
+                json!({ "settings": { "simulate": "euler", "euler_burn_in": 1_000_000 } }),
+                false,
+            ),
         ] {
             let found = need(kind, rows, d, settings.clone());
             assert_eq!(found.is_short(), short, "{kind} {rows} {d} {settings}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn every_count_is_in_the_estimate() {
+        let fit = |settings: Value| json!({ "settings": settings });
+        let sergio = |settings: Value| json!({ "settings": { "system": "sergio", "sergio": settings } });
+        for (kind, few, many) in [
+            ("fit", json!({ "bootstrap": 100 }), json!({ "bootstrap": 100_000 })),
+            (
+                "fit",
+                fit(json!({ "solver": "adam", "batch": 100 })),
+                fit(json!({ "solver": "adam", "batch": 1_000_000 })),
+            ),
+            (
+                "fit",
+                fit(json!({ "model": "mlp", "hidden": 10 })),
+                fit(json!({ "model": "mlp", "hidden": 4096 })),
+            ),
+            (
+                "fit",
+                fit(json!({ "model": "basis", "diffusion": "1,x" })),
+                fit(json!({ "model": "basis", "diffusion": "1,".repeat(4000) })),
+            ),
+            ("sample", json!({ "n": 100 }), json!({ "n": 1_000_000 })),
+            (
+                "sample",
+                json!({ "n": 1_000_000, "method": "euler" }),
+                json!({ "n": 1_000_000, "method": "euler", "chains": 1_000_000 }),
+            ),
+            ("simulate", fit(json!({ "rows": 100 })), fit(json!({ "rows": 1_000_000 }))),
+            ("simulate", fit(json!({ "dim": 30 })), fit(json!({ "dim": 3000 }))),
+            (
+                "simulate",
+                sergio(json!({ "steps_per_cell": 100 })),
+                sergio(json!({ "steps_per_cell": 1_000_000 })),
+            ),
+            ("simulate", sergio(json!({ "dt": 0.003 })), sergio(json!({ "dt": 1e-9 }))),
+            ("simulate", sergio(json!({ "cell_types": 10 })), sergio(json!({ "cell_types": 1000 }))),
+        ] {
+            let (less, more) = (need(kind, 1000, 20, few), need(kind, 1000, 20, many.clone()));
+            assert!(more.bytes > 2.0 * less.bytes, "{many}: {less:?} {more:?}");
         }
     }
 }

@@ -3,19 +3,19 @@
 use super::message::{Order, Said};
 use crate::engine::Place;
 use crate::stderr::say;
-use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// No line of a process is longer.
 const LONGEST_LINE: u64 = 256 << 20;
-/// Lines on its standard error that are remembered.
-const LAST_WORDS: usize = 20;
+/// As Rust's allocator says it before it aborts.
+const OUT_OF_MEMORY: &str = "memory allocation of";
 /// Time that a process has to end by itself once nobody needs it.
 const FAREWELL: Duration = Duration::from_secs(1);
 
@@ -24,7 +24,8 @@ pub(super) struct Process {
     child: Child,
     orders: Option<ChildStdin>,
     said: Receiver<Said>,
-    last_words: Arc<Mutex<VecDeque<String>>>,
+    /// Whether it said that there was no memory left.
+    out_of_memory: Arc<AtomicBool>,
     errors: Option<JoinHandle<()>>,
     /// What it may use for a job.
     memory: Option<u64>,
@@ -81,19 +82,17 @@ impl Process {
                 }
             }
         });
-        let last_words = Arc::<Mutex<VecDeque<String>>>::default();
-        let (words, errors) = (last_words.clone(), child.stderr.take().expect("it is piped"));
+        let out_of_memory = Arc::new(AtomicBool::new(false));
+        let (no_memory, errors) = (out_of_memory.clone(), child.stderr.take().expect("it is piped"));
         let errors = std::thread::spawn(move || {
             for line in BufReader::new(errors).lines().map_while(Result::ok) {
-                say!("{line}");
-                let mut words = words.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-                words.push_back(line);
-                if words.len() > LAST_WORDS {
-                    words.pop_front();
+                if line.starts_with(OUT_OF_MEMORY) {
+                    no_memory.store(true, Ordering::Relaxed);
                 }
+                say!("{line}");
             }
         });
-        Ok(Process { child, orders, said, last_words, errors: Some(errors), memory: None })
+        Ok(Process { child, orders, said, out_of_memory, errors: Some(errors), memory: None })
     }
 
     /// Whether it is there, as far as that is known.
@@ -129,10 +128,7 @@ impl Process {
         if let Some(errors) = self.errors.take() {
             let _ = errors.join();
         }
-        let words = self.last_words.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        // As Rust's allocator says it before it aborts.
-        let out_of_memory = words.iter().any(|line| line.contains("memory allocation of"));
-        match (out_of_memory, self.memory) {
+        match (self.out_of_memory.load(Ordering::Relaxed), self.memory) {
             (true, Some(memory)) => Death {
                 reason: format!("the job ran out of memory: it needed more than {} MiB", memory >> 20),
                 asked: false,

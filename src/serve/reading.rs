@@ -147,7 +147,7 @@ mod tests {
         data.with_names(long).unwrap().write(&path).unwrap();
         let found = Reading::of_npz(&path).unwrap();
         assert_eq!(found.variables, 4);
-        assert_eq!(files_listed(&path).unwrap(), 3, "x, env and names");
+        assert_eq!(files_listed(&path).unwrap(), 4, "x, env, targets and names");
         // Names of a thousand letters, four bytes each in the file.
         assert!(found.bytes > 100.0 * 4.0 * NPZ_NUMBER + 4.0 * 4000.0, "{found:?}");
     }

@@ -183,6 +183,7 @@ impl Service {
         match request {
             Request::Fit(fit) => {
                 fit.settings.check()?;
+                fit.bootstrap.map_or(Ok(()), crate::bounds::resamples)?;
                 let exact = fit.settings.is_exact()?;
                 fit.settings.is_tuned()?;
                 if fit.bootstrap.is_some() && !exact {

@@ -107,7 +107,11 @@ fn what_a_job_would_need_is_looked_at_before_it_starts() {
         json!({ "kind": "sample", "model": model, "n": 900_000 }),
         json!({ "kind": "simulate", "settings": { "dim": 100, "rows": 100_000 } }),
         json!({ "kind": "fit", "dataset": data, "settings": { "model": "basis", "features": "polynomial:9" } }),
-        json!({ "kind": "fit", "dataset": data, "settings": { "model": "mlp", "hidden": 1_000_000 } }),
+        json!({ "kind": "fit", "dataset": data, "bootstrap": 100_000, "settings": { "bandwidth": 3, "lambda": 0.1 } }),
+        json!({ "kind": "fit", "dataset": data, "settings": { "solver": "adam", "batch": 1_000_000 } }),
+        json!({ "kind": "fit", "dataset": data, "settings": { "model": "mlp", "hidden": 4096, "batch": 1000 } }),
+        json!({ "kind": "sample", "model": model, "n": 30_000, "method": "euler", "chains": 30_000 }),
+        json!({ "kind": "simulate", "settings": { "system": "sergio", "sergio": { "steps_per_cell": 30_000_000 } } }),
     ] {
         let sentence = refused(request.clone());
         assert!(sentence.contains("the memory that it needs is"), "{request}: {sentence}");

@@ -9,8 +9,13 @@ mod crash;
 mod gpu;
 mod keeping;
 mod load;
+// It looks at processes where Linux shows them.
+#[cfg(target_os = "linux")]
+mod process;
 mod server;
+mod slow;
 mod stop;
+mod uploads;
 
 use skds::data::Dataset;
 use std::path::Path;

@@ -12,8 +12,8 @@ use serde_json::json;
 pub(super) fn run(task: &Task<'_>, request: &SimulateRequest) -> Result<Done> {
     let settings = &request.settings;
     let progress = Progress::default();
-    let environments = 1 + settings.train_envs + settings.test_envs;
-    let simulated = task.watched(&progress, environments as u64, || simulate(settings, &progress))?;
+    let simulated =
+        task.watched(&progress, settings.environments() as u64, || simulate(settings, &progress))?;
     let folder = task.folder()?;
     simulated.write(folder, settings)?;
     let mut datasets = Vec::new();
