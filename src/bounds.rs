@@ -66,7 +66,7 @@ pub(crate) fn room(bytes: f64, what: impl FnOnce() -> String) -> Result<()> {
     let gibibyte = (1u64 << 30) as f64;
     match bytes > MOST_BYTES {
         true => Err(Error::invalid(format!(
-            "{} need {:.0} GiB, expected at most {:.0}",
+            "{} need {:.0} GiB of memory, expected at most {:.0}",
             what(),
             bytes / gibibyte,
             MOST_BYTES / gibibyte
@@ -89,6 +89,6 @@ mod tests {
         assert!(step("dt", f64::NAN).is_err() && step("dt", -1.0).is_err());
         assert!(room(MOST_BYTES, String::new).is_ok());
         let sentence = room(2.0 * MOST_BYTES, || "cells".into()).unwrap_err().to_string();
-        assert_eq!(sentence, "cells need 32 GiB, expected at most 16");
+        assert_eq!(sentence, "cells need 32 GiB of memory, expected at most 16");
     }
 }

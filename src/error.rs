@@ -81,7 +81,7 @@ impl Error {
         let text = panic.downcast_ref::<&str>().copied();
         let text =
             text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no reason given");
-        Error::Failed(format!("the program failed: {text}"))
+        Error::Failed(format!("internal error: {text}"))
     }
 
     /// An [`Error::Invalid`].

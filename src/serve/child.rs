@@ -2,7 +2,7 @@
 //!
 //! Whatever a job does to its process (memory that runs out, an abort, a driver that crashes), the service goes on.
 
-use super::message::{Assignment, Order, Outcome, Said};
+use super::message::{Assignment, Done, Order, Outcome, Said};
 use super::problem::sentence_of;
 use super::work::{Kept, Task};
 use crate::engine::Place;
@@ -73,22 +73,27 @@ pub fn work(workplace: &Workplace) -> Result<()> {
         let ran = std::panic::catch_unwind(AssertUnwindSafe(|| task.run()));
         // What a panic left behind is anyone's guess.
         let last = ran.is_err() || held() > at_start + LEFT;
-        let outcome = match ran.unwrap_or_else(|panic| Err(Error::panicked(panic.as_ref()))) {
-            Ok(done) => Outcome::Done(Box::new(done)),
-            Err(Error::Stopped) => Outcome::Stopped,
-            Err(error) => {
-                if matches!(error, Error::Io { .. }) {
-                    say!("error: {error}");
-                }
-                Outcome::Failed(sentence_of(&error))
-            }
-        };
+        let outcome = outcome_of(ran);
         Voice.say(&Said::Ended { outcome, last });
         if last {
             break;
         }
     }
     Ok(())
+}
+
+/// How a job ended; a panic is a mistake of this program, and said to be one.
+fn outcome_of(ran: std::thread::Result<Result<Done>>) -> Outcome {
+    match ran.unwrap_or_else(|panic| Err(Error::panicked(panic.as_ref()))) {
+        Ok(done) => Outcome::Done(Box::new(done)),
+        Err(Error::Stopped) => Outcome::Stopped,
+        Err(error) => {
+            if matches!(error, Error::Io { .. }) {
+                say!("error: {error}");
+            }
+            Outcome::Failed(sentence_of(&error))
+        }
+    }
 }
 
 /// Takes orders on a thread of its own, so that a wish to stop is heard during the work.
@@ -144,4 +149,23 @@ fn held() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmData:"));
     line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()).unwrap_or(0) << 10
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_reported_as_an_internal_error_with_its_message() {
+        let ran = |work: fn() -> Result<Done>| outcome_of(std::panic::catch_unwind(work));
+        let sentence = |outcome: Outcome| match outcome {
+            Outcome::Failed(sentence) => sentence,
+            _ => panic!("it has not failed"),
+        };
+        let text = sentence(ran(|| panic!("index 5 of 3")));
+        assert_eq!(text, "internal error: index 5 of 3");
+        assert_eq!(sentence(ran(|| std::panic::panic_any(5))), "internal error: no reason given");
+        assert_eq!(sentence(ran(|| Err(Error::invalid("found 1, expected 2")))), "found 1, expected 2");
+        assert!(matches!(ran(|| Err(Error::Stopped)), Outcome::Stopped));
+    }
 }

@@ -17,6 +17,8 @@ const NPZ_OTHER: f64 = 2.0;
 /// A byte of a model's file: as it is read, and as numbers of twice the size.
 const MODEL_BYTE: f64 = 3.0;
 
+/// Bytes of a csv file's header in which the column of environments is looked for.
+const LONGEST_HEADER: usize = 1 << 20;
 /// Arrays of an .npz file; there are four that anyone asked for.
 const MOST_FILES: u64 = 1000;
 /// What every entry of a zip file's list of files begins with.
@@ -25,7 +27,7 @@ const LISTED: u32 = u32::from_be_bytes(*b"PK\x01\x02");
 /// What is known of a dataset before it is read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reading {
-    /// At least so many variables.
+    /// So many variables.
     pub variables: usize,
     /// At most so many bytes of memory, roughly.
     pub bytes: f64,
@@ -57,10 +59,13 @@ impl Reading {
     /// Of a csv file, by counting its separators.
     pub fn of_csv(path: &Path) -> Result<Reading> {
         let (mut numbers, mut line, mut longest, mut columns) = (0u64, 0u64, 0u64, None);
-        let mut in_line = 1u64;
+        let (mut in_line, mut header) = (1u64, Vec::new());
         each_block(path, |block| {
             for byte in block {
                 line += 1;
+                if columns.is_none() && header.len() < LONGEST_HEADER {
+                    header.push(*byte);
+                }
                 match byte {
                     b',' => in_line += 1,
                     b'\n' => {
@@ -73,7 +78,9 @@ impl Reading {
             }
         })?;
         let (numbers, longest) = (numbers + in_line, longest.max(line));
-        let variables = columns.unwrap_or(in_line) as usize;
+        let names = String::from_utf8_lossy(&header);
+        let env = names.split(',').any(|name| name.trim().trim_matches('"').eq_ignore_ascii_case("env"));
+        let variables = columns.unwrap_or(in_line) as usize - usize::from(env);
         Ok(Reading { variables, bytes: CSV_NUMBER * numbers as f64 + CSV_LINE * longest as f64 })
     }
 
@@ -123,7 +130,7 @@ mod tests {
         let path = folder.path().join("data.csv");
         std::fs::write(&path, "a,b,env\n1,2,0\n3,4,0").unwrap();
         let found = Reading::of_csv(&path).unwrap();
-        assert_eq!(found, Reading { variables: 3, bytes: 9.0 * CSV_NUMBER + 8.0 * CSV_LINE });
+        assert_eq!(found, Reading { variables: 2, bytes: 9.0 * CSV_NUMBER + 8.0 * CSV_LINE });
         std::fs::write(&path, "1,".repeat(99_999)).unwrap();
         assert_eq!(Reading::of_csv(&path).unwrap().variables, 100_000);
     }

@@ -70,7 +70,7 @@ fn what_a_table_would_need_is_known_before_it_is_read() {
     let wide = format!("{}\n", (0..60).map(|j| format!("x{j}")).collect::<Vec<_>>().join(","));
     // Not even a table: the rows are not looked at.
     let sentence = client.post("/v1/datasets?name=wide.csv", format!("{wide}no numbers")).refused(422);
-    assert!(sentence.contains("the number of variables is 59, expected at most 50"), "{sentence}");
+    assert!(sentence.contains("the number of variables is 60, expected at most 50"), "{sentence}");
     let rows = format!("a,b\n{}no numbers", "1,2\n".repeat(500_000));
     let sentence = client.post("/v1/datasets?name=rows.csv", rows).refused(422);
     assert!(sentence.contains("the memory that it needs is 23 MiB, expected at most 16 MiB"), "{sentence}");
