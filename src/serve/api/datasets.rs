@@ -45,7 +45,8 @@ pub struct Datasets {
 #[utoipa::path(post, path = "/v1/datasets", params(Upload),
     request_body(content = String, content_type = "application/octet-stream"),
     responses((status = 201, body = DatasetInfo), (status = 200, body = DatasetInfo), (status = 400, body = Refusal),
-              (status = 413, body = Refusal), (status = 507, body = Refusal)))]
+              (status = 408, body = Refusal), (status = 413, body = Refusal), (status = 422, body = Refusal),
+              (status = 507, body = Refusal)))]
 pub async fn upload(
     State(service): Shared,
     upload: std::result::Result<Query<Upload>, axum::extract::rejection::QueryRejection>,
@@ -195,7 +196,8 @@ pub async fn show(State(service): Shared, Path(id): Path<String>) -> Answer<Json
 /// Upload a model: the bytes of a .safetensors file, as `skds fit` writes it.
 #[utoipa::path(post, path = "/v1/models",
     request_body(content = String, content_type = "application/octet-stream"),
-    responses((status = 201, body = ModelInfo), (status = 400, body = Refusal), (status = 413, body = Refusal)))]
+    responses((status = 201, body = ModelInfo), (status = 400, body = Refusal), (status = 408, body = Refusal),
+              (status = 413, body = Refusal), (status = 422, body = Refusal), (status = 507, body = Refusal)))]
 pub async fn upload_model(
     State(service): Shared,
     headers: HeaderMap,
