@@ -1,8 +1,9 @@
 //! The service: everything the command line computes, over HTTP, with a page to watch it on.
 //!
 //! A [`Service`] is a folder and a database (`store`), a queue of jobs with workers for each device (`queue`, `worker`), which
-//! have processes of their own to do what each kind of job is (`process`, `child`, `work`). Every state change is committed before it is acknowledged: after a crash, queued jobs are queued,
-//! running fits go on from their checkpoints, and files that were not whole are gone. [`api`] is the way in.
+//! have processes of their own to do what each kind of job is (`process`, `child`, `work`). Every state change is committed
+//! before it is acknowledged: after a crash, queued jobs are queued, running fits go on from their checkpoints, and files that
+//! were not whole are gone. [`api`] is the way in.
 
 pub mod api;
 mod arriving;
