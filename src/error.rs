@@ -76,6 +76,14 @@ impl Error {
         Error::File { path: path.into(), problem: shortened(problem.into()) }
     }
 
+    /// What a panic left: a mistake of this program.
+    pub(crate) fn panicked(panic: &(dyn std::any::Any + Send)) -> Self {
+        let text = panic.downcast_ref::<&str>().copied();
+        let text =
+            text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no reason given");
+        Error::Failed(format!("internal error: {text}"))
+    }
+
     /// An [`Error::Invalid`].
     pub fn invalid(problem: impl Into<String>) -> Self {
         Error::Invalid(shortened(problem.into()))

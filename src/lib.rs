@@ -43,6 +43,7 @@
 //! ```
 
 pub mod bench;
+mod bounds;
 pub mod cli;
 pub mod data;
 mod dense;

@@ -17,6 +17,7 @@ mod sample;
 mod serve;
 mod simulate;
 mod validate;
+mod work;
 
 use crate::stderr::say;
 use crate::{Error, Result};
@@ -66,6 +67,8 @@ enum Command {
     Serve(serve::Args),
     Devices(devices::Args),
     Validate(validate::Args),
+    #[command(hide = true)]
+    Work(work::Args),
 }
 
 impl Command {
@@ -92,6 +95,7 @@ impl Command {
             Command::Evaluate(args) => args.device.may_be_gpu(),
             Command::Bench(args) => args.may_be_gpu(),
             Command::Serve(args) => args.device != crate::engine::Device::Cpu,
+            Command::Work(args) => args.device != crate::engine::Device::Cpu,
             Command::Devices(_) => true,
             Command::Graph(_) | Command::Convexity(_) | Command::Simulate(_) | Command::Experiment(_) => {
                 false
@@ -124,6 +128,7 @@ pub fn main() -> ExitCode {
         Command::Serve(args) => serve::run(&args),
         Command::Devices(args) => devices::run(&args),
         Command::Validate(args) => validate::run(&args),
+        Command::Work(args) => work::run(&args),
     };
     ended(result)
 }

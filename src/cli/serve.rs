@@ -6,6 +6,10 @@ use crate::serve::{Limits, Options, run as serve, tokens};
 use crate::{Error, Result, input};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
+
+/// The most seconds that anyone may be waited for.
+const LONGEST: f64 = 86_400.0;
 
 /// Serve fits, samples, evaluations, losses and simulations over HTTP, with a page to watch them on.
 #[derive(clap::Args)]
@@ -79,6 +83,16 @@ pub(super) struct Args {
     /// The most jobs of one client that may wait, by its token or else its address
     #[arg(long, value_name = "N", default_value_t = Limits::default().queued_each)]
     max_queued_each: usize,
+    /// The most connections at a time; more file handles are asked for if need be
+    #[arg(long, value_name = "N", default_value_t = Limits::default().connections)]
+    max_connections: usize,
+    /// How long a client may take for the head of a request, between two parts of a body or an answer, and between two
+    /// requests, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = Limits::default().patience.as_secs_f64())]
+    patience: f64,
+    /// The longest that the service takes to end after Ctrl-C or a polite kill, in seconds; a second one ends it at once
+    #[arg(long, value_name = "SECONDS", default_value_t = Limits::default().shutdown.as_secs_f64())]
+    shutdown: f64,
     /// Evaluate every loss alone, to compare
     #[arg(long, hide = true)]
     no_batching: bool,
@@ -119,6 +133,16 @@ fn keep_private() {
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
 }
 
+/// This program, for the processes of jobs: the one that runs, even if its file has been replaced in the meantime.
+fn program() -> Result<PathBuf> {
+    let running = PathBuf::from("/proc/self/exe");
+    if running.exists() {
+        return Ok(running);
+    }
+    let path = || PathBuf::from("skds");
+    std::env::current_exe().map_err(|source| Error::Io { action: "find", path: path(), source })
+}
+
 pub(super) fn run(args: &Args) -> Result<()> {
     keep_private();
     if let Some(name) = &args.add_token {
@@ -136,6 +160,12 @@ pub(super) fn run(args: &Args) -> Result<()> {
         }
         value => Ok(value),
     };
+    let seconds = |name: &str, value: f64| match value {
+        value if value > 0.0 && value <= LONGEST => Ok(Duration::from_secs_f64(value)),
+        value => {
+            Err(Error::invalid(format!("{name} is {value} s, expected more than 0 and at most {LONGEST}")))
+        }
+    };
     let mebibytes = |count: u64| count.saturating_mul(1 << 20);
     let limits = Limits {
         upload_bytes: mebibytes(args.max_upload),
@@ -144,6 +174,9 @@ pub(super) fn run(args: &Args) -> Result<()> {
         job_seconds: above("--max-seconds", Some(args.max_seconds))?.unwrap_or(f64::INFINITY),
         queued: args.max_queued,
         queued_each: args.max_queued_each,
+        connections: args.max_connections,
+        patience: seconds("--patience", args.patience)?,
+        shutdown: seconds("--shutdown", args.shutdown)?,
         ..Limits::default()
     };
     let options = Options {
@@ -156,6 +189,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         batching: !args.no_batching,
         keep_days: above("--keep-days", args.keep_days)?,
         max_disk: above("--max-disk", args.max_disk)?.map(|gib| (gib * f64::from(1 << 30)) as u64),
+        program: program()?,
     };
     // The one line on standard output: programs that start a service read the port there.
     serve(options, |address| {

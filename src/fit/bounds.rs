@@ -2,6 +2,7 @@
 //! before anything is allocated.
 
 use super::{Form, Recipe};
+use crate::bounds::{room, within};
 use crate::{Error, Result};
 
 /// Rows per environment and step.
@@ -14,8 +15,6 @@ const LONGEST_DIFFUSION: usize = 10_000;
 pub const LEAST_RESAMPLES: usize = 20;
 /// Resamples for intervals.
 pub const MOST_RESAMPLES: usize = 100_000;
-/// Bytes that a fit's own arrays may take, beyond the exact solver's (which has a limit of its own).
-const MOST_BYTES: f64 = (16u64 << 30) as f64;
 
 /// Checks every number of a recipe by itself.
 pub(super) fn check(recipe: &Recipe) -> Result<()> {
@@ -72,28 +71,6 @@ pub(super) fn check_training(recipe: &Recipe, dim: usize, environments: usize) -
     })
 }
 
-fn within(name: &str, value: usize, least: usize, most: usize) -> Result<()> {
-    match value {
-        value if value < least => {
-            Err(Error::invalid(format!("{name} is {value}, expected at least {least}")))
-        }
-        value if value > most => Err(Error::invalid(format!("{name} is {value}, expected at most {most}"))),
-        _ => Ok(()),
-    }
-}
-
-fn room(bytes: f64, what: impl FnOnce() -> String) -> Result<()> {
-    match bytes > MOST_BYTES {
-        true => Err(Error::invalid(format!(
-            "{} need {:.0} GiB, expected at most {:.0}",
-            what(),
-            bytes / (1u64 << 30) as f64,
-            MOST_BYTES / (1u64 << 30) as f64
-        ))),
-        false => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,7 +104,7 @@ mod tests {
         assert!(many.contains("expected at most 100000"), "{many}");
         assert!(check_resamples(19, 1.0).is_err() && check_resamples(200, 400.0).is_ok());
         let wide = check_resamples(100_000, 1e6).unwrap_err().to_string();
-        assert!(wide.contains("need 745 GiB, expected at most 16"), "{wide}");
+        assert!(wide.contains("need 745 GiB of memory, expected at most 16"), "{wide}");
         let large = Settings { batch: Some(1 << 20), envs_per_step: None, ..Settings::default() };
         let recipe = large.settle().unwrap();
         assert!(check_training(&recipe, 20, 1).is_ok());

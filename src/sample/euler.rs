@@ -7,6 +7,7 @@
 use super::Intervention;
 use super::functions::{FunctionSpace, Functions};
 use super::network::Network;
+use crate::bounds::{room, step, within};
 use crate::engine::cpu::matmul::product_sequential;
 use crate::engine::cpu::simd::dispatch;
 use crate::model::{Drift, Noise, Parameters};
@@ -27,6 +28,11 @@ pub(super) const GPU_CHAINS: usize = 8192;
 pub(super) const FAR: f64 = 1e10;
 /// Steps between two looks at the clock of whoever watches.
 const REPORT_STEPS: usize = 100;
+
+/// Steps before the first sample, and between two.
+const MOST_STEPS: usize = 1_000_000_000;
+/// Chains side by side that anyone may ask for.
+const MOST_CHAINS: usize = 1_000_000;
 
 /// How to simulate.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -55,15 +61,10 @@ impl Default for EulerSettings {
 impl EulerSettings {
     /// Checks every setting by itself.
     pub(crate) fn check(&self) -> Result<()> {
-        if !(self.dt > 0.0 && self.dt.is_finite()) {
-            return Err(Error::invalid(format!("dt is {}, expected a finite number above 0", self.dt)));
-        }
-        if self.thin == 0 {
-            return Err(Error::invalid("thin is 0 steps, expected at least 1"));
-        }
-        if self.chains == Some(0) {
-            return Err(Error::invalid("the number of chains is 0, expected at least 1"));
-        }
+        step("dt", self.dt)?;
+        within("burn_in", self.burn_in, 0, MOST_STEPS)?;
+        within("thin", self.thin, 1, MOST_STEPS)?;
+        within("the number of chains", self.chains.unwrap_or(1), 1, MOST_CHAINS)?;
         Ok(())
     }
 
@@ -91,6 +92,9 @@ pub(super) fn simulate(
 ) -> Result<Matrix<f64>> {
     let d = process.biases.len();
     let mut samples = super::room(n, d)?;
+    // Position, drift, noise and its spread, functions of each chain.
+    let each = 40.0 * d as f64 + 4.0 * process.width() as f64;
+    room(chains as f64 * each, || format!("{chains} chains of {d} variables"))?;
     let mut groups: Vec<Group> = (0..chains)
         .step_by(GROUP)
         .map(|first| Group::new(process, seed, first, GROUP.min(chains - first)))
@@ -177,6 +181,17 @@ impl<'a> Process<'a> {
                 Noise::Full { noise } => Spread::Full(noise.map(|entry| dt.sqrt() * entry)),
             },
             floor,
+        }
+    }
+}
+
+impl Process<'_> {
+    /// Functions of the state that a step computes.
+    fn width(&self) -> usize {
+        match &self.drift {
+            Prepared::Linear(_) => 0,
+            Prepared::Mlp(network) => network.width(),
+            Prepared::Functions(functions) => 2 * functions.count(),
         }
     }
 }

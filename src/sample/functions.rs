@@ -60,6 +60,11 @@ impl Functions {
         self.basis.centre[j].abs() + deviations * self.basis.spread[j].max(1e-300)
     }
 
+    /// Functions that are computed.
+    pub(super) fn count(&self) -> usize {
+        self.used.len()
+    }
+
     /// Where chains start: near the middle of the data.
     pub(super) fn start(&self, j: usize, z: f64) -> f64 {
         self.basis.centre[j] + z * self.basis.spread[j]

@@ -95,9 +95,11 @@ fn zero_in_model_units(model: &Model) -> Vec<f64> {
 
 /// Zeros for `n` samples of `d` variables, or a sentence when there is no room for them.
 fn room(n: usize, d: usize) -> Result<Matrix<f64>> {
+    let what = || format!("{n} samples of {d} variables");
+    crate::bounds::room(8.0 * n as f64 * d as f64, what)?;
     let fits = |&count: &usize| Vec::<f64>::new().try_reserve_exact(count).is_ok();
     match n.checked_mul(d).filter(fits) {
         Some(_) => Ok(Matrix::full(n, d, 0.0)),
-        None => Err(Error::invalid(format!("{n} samples of {d} variables do not fit into memory"))),
+        None => Err(Error::invalid(format!("{} do not fit into memory", what()))),
     }
 }

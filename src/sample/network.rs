@@ -21,6 +21,11 @@ pub(super) struct Network {
 }
 
 impl Network {
+    /// Hidden units of all variables.
+    pub(super) fn width(&self) -> usize {
+        self.hidden_biases.len()
+    }
+
     pub(super) fn new(
         activation: Activation,
         hidden_weights: &Matrix<f64>,

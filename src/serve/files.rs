@@ -1,9 +1,9 @@
 //! The service's folder. Names in it are hashes and numbers that the service made; files appear whole or not at all.
 
+use super::describe::describe_model;
 use super::folder::{self, Claim};
 use super::id::{ContentId, JobId};
-use super::store::{DatasetInfo, EnvironmentInfo, ModelInfo, now};
-use crate::data::Dataset;
+use super::store::ModelInfo;
 use crate::model::Model;
 use crate::output::{create_folder, relocate};
 use crate::stderr::say;
@@ -106,6 +106,10 @@ impl Files {
         found
     }
 
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     pub fn database(&self) -> PathBuf {
         self.root.join(folder::DATABASE)
     }
@@ -145,49 +149,33 @@ impl Files {
 
     /// Bytes of all files but those that were set aside, which are not the service's.
     pub fn bytes(&self) -> u64 {
-        fn of(folder: &Path) -> u64 {
-            let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-            entries
-                .map(|entry| match entry.metadata() {
-                    Ok(data) if data.is_dir() => of(&entry.path()),
-                    Ok(data) => data.len(),
-                    Err(_) => 0,
-                })
-                .sum()
-        }
-        of(&self.root).saturating_sub(of(&self.root.join(SET_ASIDE)))
+        bytes_in(&self.root).saturating_sub(bytes_in(&self.root.join(SET_ASIDE)))
     }
 
-    /// Keeps a dataset that was made here, under the hash of its file.
-    pub fn keep_dataset(&self, data: &Dataset, name: &str) -> Result<DatasetInfo> {
-        let folder = tempfile::tempdir_in(self.uploads()).map_err(|source| self.cannot("write", source))?;
-        let path = folder.path().join("data.npz");
-        data.write(&path)?;
-        let id = hash_of(&path)?;
-        self.take(&path, &self.dataset(&id))?;
-        let bytes = std::fs::metadata(self.dataset(&id)).map_err(|source| self.cannot("read", source))?.len();
-        Ok(describe(id, name, data, bytes))
+    /// Bytes of what is being uploaded.
+    pub fn bytes_of_uploads(&self) -> u64 {
+        bytes_in(&self.uploads())
     }
 
     /// Keeps the file of a model, under its hash.
     pub fn keep_model(&self, path: &Path, model: Model) -> Result<ModelInfo> {
         let id = hash_of(path)?;
-        let target = self.model(&id);
-        // One that is there is trusted only if it is whole: earlier versions could leave half a copy.
-        if !target.exists() || hash_of(&target)? != id {
-            // A second name of the same file: the job may be removed, the model stays.
-            crate::output::link(path, &target)?;
+        self.share(path, &self.model(&id), &id)?;
+        Ok(describe_model(id, &model))
+    }
+
+    /// Gives a file of a job a second name: the job may be removed, the file stays. One that is there is trusted only if it is
+    /// whole: earlier versions could leave half a copy.
+    pub fn share(&self, from: &Path, to: &Path, id: &ContentId) -> Result<()> {
+        if to.exists() && hash_of(to)? == *id {
+            return Ok(());
         }
-        Ok(info_of(id, model))
+        crate::output::link(from, to)
     }
 
     /// Gives a finished file its place; one that is there already is the same.
     pub fn take(&self, from: &Path, to: &Path) -> Result<()> {
         crate::output::rename(from, to)
-    }
-
-    fn cannot(&self, action: &'static str, source: std::io::Error) -> Error {
-        Error::Io { action, path: self.root.clone(), source }
     }
 }
 
@@ -208,16 +196,15 @@ fn moved(root: &Path, path: &Path, to: &str) -> Result<PathBuf> {
     Ok(place)
 }
 
-/// What clients are told of a model.
-pub fn info_of(id: ContentId, model: Model) -> ModelInfo {
-    ModelInfo {
-        id,
-        kind: model.parameters.drift.name().into(),
-        environments: model.parameters.shift.as_ref().map_or(0, |shift| shift.rows()),
-        parameters: model.parameters.tensors().iter().map(|tensor| tensor.values.len()).sum(),
-        variables: model.names,
-        created: now(),
-    }
+fn bytes_in(folder: &Path) -> u64 {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .map(|entry| match entry.metadata() {
+            Ok(data) if data.is_dir() => bytes_in(&entry.path()),
+            Ok(data) => data.len(),
+            Err(_) => 0,
+        })
+        .sum()
 }
 
 /// The hash of a file.
@@ -232,24 +219,5 @@ pub fn hash_of(path: &Path) -> Result<ContentId> {
             return Ok(ContentId::of(hash));
         }
         hash.update(&block[..read]);
-    }
-}
-
-/// What clients are told of a dataset.
-pub fn describe(id: ContentId, name: &str, data: &Dataset, bytes: u64) -> DatasetInfo {
-    let targets = |e: usize| {
-        let own = (0..data.dim()).filter(|&j| data.targets()[(e, j)]);
-        own.map(|j| data.names()[j].clone()).collect()
-    };
-    DatasetInfo {
-        id,
-        name: name.into(),
-        bytes,
-        rows: data.samples().rows(),
-        variables: data.names().to_vec(),
-        environments: (0..data.environments())
-            .map(|e| EnvironmentInfo { rows: data.rows(e).len(), targets: targets(e) })
-            .collect(),
-        created: now(),
     }
 }

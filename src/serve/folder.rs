@@ -1,6 +1,7 @@
 //! Whose a folder is: a service's if its marker says so. What is anyone else's is left as it is.
 
-use super::files::{Files, describe, hash_of, info_of};
+use super::describe::{describe, describe_model};
+use super::files::{Files, hash_of};
 use super::id::ContentId;
 use super::schema;
 use super::shares::Holder;
@@ -176,7 +177,7 @@ pub fn recover(files: &Files, store: &Store) -> Result<()> {
             continue;
         };
         let Ok(model) = Model::read(&path) else { continue };
-        let info = info_of(id, model);
+        let info = describe_model(id, &model);
         written(store.write_now(Store::keep_model(&info, &holder)))?;
         counts[1] += 1;
     }

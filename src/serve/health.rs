@@ -39,7 +39,9 @@ impl Drop for Pulse {
             say!("error: the worker of {} has stopped", self.device);
             let mut stopped =
                 self.service.health.stopped.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            stopped.push(self.device.clone());
+            if !stopped.contains(&self.device) {
+                stopped.push(self.device.clone());
+            }
         }
     }
 }
@@ -104,6 +106,7 @@ mod tests {
             batching: true,
             keep_days: None,
             max_disk: None,
+            program: "skds".into(),
         };
         let (service, _) = Service::start(options).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

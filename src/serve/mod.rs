@@ -1,14 +1,19 @@
 //! The service: everything the command line computes, over HTTP, with a page to watch it on.
 //!
-//! A [`Service`] is a folder and a database (`store`), a queue of jobs with one worker per device (`queue`, `worker`), and what each
-//! kind of job does (`work`). Every state change is committed before it is acknowledged: after a crash, queued jobs are queued,
-//! running fits go on from their checkpoints, and files that were not whole are gone. [`api`] is the way in.
+//! A [`Service`] is a folder and a database (`store`), a queue of jobs with workers for each device (`queue`, `worker`), which
+//! have processes of their own to do what each kind of job is (`process`, `child`, `work`). Every state change is committed
+//! before it is acknowledged: after a crash, queued jobs are queued, running fits go on from their checkpoints, and files that
+//! were not whole are gone. [`api`] is the way in.
 
 pub mod api;
+mod arriving;
 mod attempts;
 mod audit;
 mod cache;
+mod child;
 mod clean;
+mod deaths;
+mod describe;
 mod estimate;
 mod events;
 mod files;
@@ -16,24 +21,31 @@ mod folder;
 mod health;
 mod id;
 mod limits;
+mod listen;
 mod lists;
+mod message;
 mod metrics;
 mod need;
 mod problem;
+mod process;
 mod queue;
 mod readers;
+mod reading;
 mod request;
 mod rows;
 mod schema;
 mod service;
 mod shares;
+mod signals;
 mod store;
 pub(crate) mod tokens;
+mod watch;
 mod who;
 mod work;
 mod worker;
 mod writer;
 
+pub use child::{Workplace, work};
 pub use limits::Limits;
 pub use request::{EvaluateRequest, FitRequest, LossRequest, Request, SampleRequest, SimulateRequest};
 pub use service::{Options, Service};
@@ -41,53 +53,47 @@ pub use service::{Options, Service};
 use crate::{Error, Result};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
-/// Runs a service until Ctrl-C. `ready` is told the address once clients can connect.
+/// Runs a service until Ctrl-C. `ready` is told the address once clients can connect. Ends within
+/// [`Limits::shutdown`](Limits) of the first signal, whatever connections and jobs are doing, and at once at the second.
 pub fn run(options: Options, ready: impl FnOnce(SocketAddr)) -> Result<()> {
     let listen = options.listen;
+    let shutdown = options.limits.shutdown;
+    let stop = signals::wish_to_end(shutdown)?;
     let (service, workers) = Service::start(options)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
         .map_err(|error| Error::invalid(format!("the service cannot start: {error}")))?;
-    let outcome = runtime.block_on(listen_until_stopped(service.clone(), listen, ready));
+    let outcome = runtime.block_on(listen_until_stopped(service.clone(), listen, stop.clone(), ready));
     service.close();
-    for worker in workers {
-        // A worker that panicked has said so.
-        let _ = worker.join();
+    let asked = *outcome.as_ref().unwrap_or(&Instant::now());
+    // A worker that panicked has said so; one that does not end loses its process, and its job goes on next time.
+    while workers.iter().any(|worker| !worker.is_finished()) && asked.elapsed() < shutdown {
+        std::thread::sleep(watch::BEAT);
     }
-    outcome
+    runtime.shutdown_background();
+    outcome.map(|_| ())
 }
 
+/// When it was asked to stop.
 async fn listen_until_stopped(
     service: Arc<Service>,
     listen: SocketAddr,
+    stop: tokio::sync::watch::Receiver<bool>,
     ready: impl FnOnce(SocketAddr),
-) -> Result<()> {
+) -> Result<Instant> {
     let cannot = |error: std::io::Error| Error::invalid(format!("cannot listen on {listen}: {error}"));
     let listener = tokio::net::TcpListener::bind(listen).await.map_err(cannot)?;
     ready(listener.local_addr().map_err(cannot)?);
     clean::keep_cleaning(service.clone());
-    let closing = service.clone();
-    let stopped = async move {
-        asked_to_end().await;
+    let (closing, mut asked) = (service.clone(), stop.clone());
+    tokio::spawn(async move {
+        let _ = asked.wait_for(|stop| *stop).await;
         // Event streams end and fits keep a checkpoint, so that connections can close.
         closing.close();
-    };
-    let app = api::router(service).into_make_service_with_connect_info::<SocketAddr>();
-    axum::serve(listener, app).with_graceful_shutdown(stopped).await.map_err(cannot)
-}
-
-/// Ctrl-C, or a polite kill.
-async fn asked_to_end() {
-    #[cfg(unix)]
-    if let Ok(mut ended) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
-        tokio::select! {
-            _ = tokio::signal::ctrl_c() => {}
-            _ = ended.recv() => {}
-        }
-        return;
-    }
-    let _ = tokio::signal::ctrl_c().await;
+    });
+    Ok(listen::listen(service, listener, stop).await)
 }

@@ -6,7 +6,6 @@ use crate::fit::{AdamRecipe, EnvironmentsPerStep, Form, Solver};
 use crate::model::PenaltyKind;
 use crate::model::basis::FeatureChoice;
 use crate::sample::{Method, Sampler};
-use crate::simulate::System;
 use crate::solve::{bytes_of_fit, fits_at_once};
 
 /// Jobs of fewer operations are let pass by long ones: about a second or two on a processor.
@@ -79,12 +78,12 @@ impl Sizes {
             };
             let environments = match envs_per_step {
                 EnvironmentsPerStep::All => self.environments.len(),
-                EnvironmentsPerStep::Some(count) => *count,
+                EnvironmentsPerStep::Some(count) => (*count).min(self.environments.len()),
             };
             let rows = *batch as f64 * environments as f64;
             // Parameters, gradient, both moments, and a copy of all for checkpoints; rows of a batch with what is computed
             // of them. A step takes 50 µs at least.
-            let bytes = self.samples() + 32.0 * d * width + 32.0 * rows * (d + width / d.max(1.0));
+            let bytes = self.samples() + 32.0 * d * width + 4.0 * rows * (8.0 * d + 2.0 * width);
             return Need { bytes, operations: f64::from(*steps) * (4.0 * rows * d * width).max(5e6) };
         }
         let features = match &recipe.form {
@@ -94,6 +93,12 @@ impl Sizes {
             Form::Basis { features: FeatureChoice::Rbf(count), .. } => d * (1.0 + *count as f64),
             Form::Basis { features: FeatureChoice::File(_), .. } | Form::Linear | Form::Mlp { .. } => d,
         };
+        // Functions that squared noises are made of.
+        let noises = match &recipe.form {
+            Form::Basis { diffusion, .. } => diffusion.split(',').count() as f64,
+            Form::Linear | Form::Mlp { .. } => 0.0,
+        };
+        let features = features + noises;
         // The problems of the variables for as many fits as run at once, and the functions of the data.
         let tuned = matches!(recipe.solver, Solver::Tuned { .. });
         let several = tuned || request.bootstrap.is_some();
@@ -109,7 +114,9 @@ impl Sizes {
             if tuned { (5.0, 60.0 * (1.0 + self.environments.len() as f64)) } else { (1.0, 1.0) };
         let times = 1.0 + request.bootstrap.unwrap_or(0) as f64;
         let once = passes * 12.0 * self.all_pairs() * features + fits * 4.0 * d * features.powi(3);
-        let kept = 8.0 * request.bootstrap.unwrap_or(0) as f64 * d * features;
+        // Every resample's drift, noise, and shift and scale in each environment are kept until all are there.
+        let kept = d * (features + 2.0 + 2.0 * self.environments.len() as f64);
+        let kept = 8.0 * request.bootstrap.unwrap_or(0) as f64 * kept;
         let bytes = self.samples() + problems + 32.0 * self.rows * features + kept;
         Need { bytes, operations: times * once }
     }
@@ -123,7 +130,10 @@ impl Sizes {
                 Sampler::cpu().steps_for(request.n, &settings) as f64 * (2.0 * self.parameters + 50.0 * d)
             }
         };
-        Need { bytes: 24.0 * n * d, operations }
+        // Samples as they are drawn, as they are told of and as they are written; what chains compute at every step.
+        let chains = if exact { 0.0 } else { settings.euler.chains.unwrap_or(1024).min(request.n) as f64 };
+        let chains = chains * (40.0 * d + 8.0 * self.parameters / d.max(1.0));
+        Need { bytes: 24.0 * n * d + chains, operations }
     }
 
     fn evaluate(&self, request: &EvaluateRequest) -> Need {
@@ -146,15 +156,7 @@ impl Sizes {
 }
 
 fn simulation(request: &SimulateRequest) -> Need {
-    let settings = &request.settings;
-    let environments = 1.0 + settings.train_envs as f64 + settings.test_envs as f64;
-    let numbers = environments * settings.rows as f64 * settings.dim as f64;
-    // A gene's step takes a dozen nanoseconds; a linear system is drawn from, or simulated in steps.
-    let operations = match settings.system {
-        System::Sergio => numbers * settings.sergio.steps_per_cell as f64 * 500.0,
-        _ => numbers * 2.0 * settings.dim as f64 * settings.euler_thin as f64,
-    };
-    Need { bytes: 24.0 * numbers, operations }
+    Need { bytes: request.settings.bytes(), operations: request.settings.operations() }
 }
 
 #[cfg(test)]
@@ -167,7 +169,8 @@ mod tests {
     fn need(kind: &str, rows: usize, d: usize, settings: Value) -> Need {
         let id = ContentId::try_from("a".repeat(64)).unwrap();
         let names: Vec<String> = (0..d).map(|j| format!("x{j}")).collect();
-        let environments = (0..11).map(|_| EnvironmentInfo { rows, targets: vec![] }).collect();
+        let environments =
+            (0..11).map(|_| EnvironmentInfo { rows, targets: vec![], target_count: 0 }).collect();
         let data = DatasetInfo {
             id: id.clone(),
             name: "data".into(),
@@ -223,9 +226,60 @@ mod tests {
             ("loss", 50_000, 20, json!({ "estimator": "u" }), false),
             ("simulate", 0, 0, json!({ "settings": { "system": "sergio" } }), true),
             ("simulate", 0, 0, json!({ "settings": { "system": "sergio", "rows": 100_000 } }), false),
+            ("simulate", 0, 0, json!({ "settings": { "simulate": "euler" } }), true),
+            ("simulate", 0, 0, json!({ "settings": { "simulate": "euler", "euler_thin": 50_000 } }), false),
+            (
+                "simulate",
+                0,
+                0,
+                json!({ "settings": { "simulate": "euler", "euler_burn_in": 1_000_000 } }),
+                false,
+            ),
         ] {
             let found = need(kind, rows, d, settings.clone());
             assert_eq!(found.is_short(), short, "{kind} {rows} {d} {settings}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn every_count_is_in_the_estimate() {
+        let fit = |settings: Value| json!({ "settings": settings });
+        let sergio = |settings: Value| json!({ "settings": { "system": "sergio", "sergio": settings } });
+        for (kind, few, many) in [
+            ("fit", json!({ "bootstrap": 100 }), json!({ "bootstrap": 100_000 })),
+            (
+                "fit",
+                fit(json!({ "solver": "adam", "batch": 100 })),
+                fit(json!({ "solver": "adam", "batch": 1_000_000 })),
+            ),
+            (
+                "fit",
+                fit(json!({ "model": "mlp", "hidden": 10 })),
+                fit(json!({ "model": "mlp", "hidden": 4096 })),
+            ),
+            (
+                "fit",
+                fit(json!({ "model": "basis", "diffusion": "1,x" })),
+                fit(json!({ "model": "basis", "diffusion": "1,".repeat(4000) })),
+            ),
+            ("sample", json!({ "n": 100 }), json!({ "n": 1_000_000 })),
+            (
+                "sample",
+                json!({ "n": 1_000_000, "method": "euler" }),
+                json!({ "n": 1_000_000, "method": "euler", "chains": 1_000_000 }),
+            ),
+            ("simulate", fit(json!({ "rows": 100 })), fit(json!({ "rows": 1_000_000 }))),
+            ("simulate", fit(json!({ "dim": 30 })), fit(json!({ "dim": 3000 }))),
+            (
+                "simulate",
+                sergio(json!({ "steps_per_cell": 100 })),
+                sergio(json!({ "steps_per_cell": 1_000_000 })),
+            ),
+            ("simulate", sergio(json!({ "dt": 0.003 })), sergio(json!({ "dt": 1e-9 }))),
+            ("simulate", sergio(json!({ "cell_types": 10 })), sergio(json!({ "cell_types": 1000 }))),
+        ] {
+            let (less, more) = (need(kind, 1000, 20, few), need(kind, 1000, 20, many.clone()));
+            assert!(more.bytes > 2.0 * less.bytes, "{many}: {less:?} {more:?}");
         }
     }
 }

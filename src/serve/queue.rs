@@ -4,11 +4,27 @@ use super::events::Live;
 use super::id::JobId;
 use super::request::Request;
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-/// The most losses in one set of dispatches.
+/// The most losses in one set of dispatches, and the most memory that they may need.
 const TOGETHER: usize = 256;
+const BYTES_TOGETHER: f64 = (1u64 << 30) as f64;
+
+/// What a worker takes: a long job does not make short ones wait, nor either of them losses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// Losses that take a moment, many at once.
+    Losses,
+    /// Everything else that takes a moment.
+    Short,
+    /// What takes longer.
+    Long,
+}
+
+impl Lane {
+    /// All of them.
+    pub const ALL: [Lane; 3] = [Lane::Losses, Lane::Short, Lane::Long];
+}
 
 /// A job that waits.
 #[derive(Clone)]
@@ -17,11 +33,22 @@ pub struct Ticket {
     pub request: Arc<Request>,
     pub live: Arc<Live>,
     pub created: f64,
-    /// Whether a long job lets it pass.
+    /// Whether it takes a moment.
     pub short: bool,
+    /// Memory that it needs.
+    pub bytes: f64,
 }
 
 impl Ticket {
+    /// Who takes it.
+    fn lane(&self) -> Lane {
+        match (&*self.request, self.short) {
+            (Request::Loss(_), true) => Lane::Losses,
+            (_, true) => Lane::Short,
+            (_, false) => Lane::Long,
+        }
+    }
+
     /// Whether a device, by its name, may take it.
     fn suits(&self, device: &str) -> bool {
         self.request
@@ -56,8 +83,6 @@ struct Waiting {
 pub struct Queue {
     waiting: Mutex<Waiting>,
     changed: Condvar,
-    /// Short jobs that wait, for those who ask often.
-    short: AtomicUsize,
     most: usize,
     most_each: usize,
     batching: bool,
@@ -91,14 +116,7 @@ impl Drop for Seat<'_> {
 impl Queue {
     /// A queue for so many jobs of everyone and of each client; without `batching` every loss is evaluated alone.
     pub fn new(most: usize, most_each: usize, batching: bool) -> Self {
-        Queue {
-            waiting: Mutex::default(),
-            changed: Condvar::new(),
-            short: AtomicUsize::new(0),
-            most,
-            most_each,
-            batching,
-        }
+        Queue { waiting: Mutex::default(), changed: Condvar::new(), most, most_each, batching }
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
@@ -133,7 +151,6 @@ impl Queue {
     pub fn push(&self, client: &str, ticket: Ticket) {
         let mut waiting = self.lock();
         waiting.count += 1;
-        self.short.fetch_add(usize::from(ticket.short), Ordering::Relaxed);
         match waiting.clients.iter_mut().find(|(name, _)| name == client) {
             Some((_, tickets)) => tickets.push_back(ticket),
             None => waiting.clients.push_back((client.into(), VecDeque::from([ticket]))),
@@ -151,35 +168,27 @@ impl Queue {
                 found = tickets.remove(place);
             }
         }
-        if let Some(ticket) = &found {
+        if found.is_some() {
             waiting.count -= 1;
-            self.short.fetch_sub(usize::from(ticket.short), Ordering::Relaxed);
             waiting.clients.retain(|(_, tickets)| !tickets.is_empty());
         }
         found
     }
 
-    /// The next job for a device, and others that join it; waits for one, and gives none once the queue is closed.
-    pub fn wait(&self, device: &str) -> Option<Vec<Ticket>> {
+    /// The next job for a device and lane, and others that join it; waits for one, and gives none once the queue is closed.
+    pub fn wait(&self, device: &str, lane: Lane) -> Option<Vec<Ticket>> {
         let mut waiting = self.lock();
         loop {
             if waiting.closed {
                 return None;
             }
-            if let Some(taken) = self.take(&mut waiting, |ticket| ticket.suits(device)) {
+            if let Some(taken) =
+                self.take(&mut waiting, |ticket| ticket.lane() == lane && ticket.suits(device))
+            {
                 return Some(taken);
             }
             waiting = self.changed.wait(waiting).unwrap_or_else(|poisoned| poisoned.into_inner());
         }
-    }
-
-    /// The next short job for a device, if there is one: for a long job that lets others pass. Costs nothing if there is none.
-    pub fn take_short(&self, device: &str) -> Option<Vec<Ticket>> {
-        if self.short.load(Ordering::Relaxed) == 0 {
-            return None;
-        }
-        let mut waiting = self.lock();
-        self.take(&mut waiting, |ticket| ticket.short && ticket.suits(device))
     }
 
     fn take(&self, waiting: &mut Waiting, suits: impl Fn(&Ticket) -> bool) -> Option<Vec<Ticket>> {
@@ -189,12 +198,14 @@ impl Queue {
         let first = tickets.remove(place)?;
         // Whoever had a turn goes to the end.
         waiting.clients.push_back((client, tickets));
-        let mut taken = vec![first];
+        let (mut taken, mut bytes) = (vec![first.clone()], first.bytes);
         if self.batching {
             for (_, tickets) in &mut waiting.clients {
                 tickets.retain(|ticket| {
-                    let joins = taken.len() < TOGETHER && taken[0].joins(ticket);
+                    let room = taken.len() < TOGETHER && bytes + ticket.bytes <= BYTES_TOGETHER;
+                    let joins = room && first.joins(ticket);
                     if joins {
+                        bytes += ticket.bytes;
                         taken.push(ticket.clone());
                     }
                     !joins
@@ -202,7 +213,6 @@ impl Queue {
             }
         }
         waiting.count -= taken.len();
-        self.short.fetch_sub(taken.iter().filter(|ticket| ticket.short).count(), Ordering::Relaxed);
         waiting.clients.retain(|(_, tickets)| !tickets.is_empty());
         Some(taken)
     }
@@ -225,6 +235,7 @@ mod tests {
             live: Arc::default(),
             created: 0.0,
             short: request.contains("loss"),
+            bytes: 0.0,
         }
     }
 
@@ -247,7 +258,7 @@ mod tests {
         let queue = Queue::new(10, 10, true);
         (1..=3).for_each(|k| queue.push("greedy", ticket(k, &fit("auto"))));
         queue.push("modest", ticket(4, &fit("auto")));
-        let order: Vec<u32> = (0..4).flat_map(|_| numbers(queue.wait("cpu"))).collect();
+        let order: Vec<u32> = (0..4).flat_map(|_| numbers(queue.wait("cpu", Lane::Long))).collect();
         assert_eq!(order, [1, 4, 2, 3]);
         assert_eq!(queue.len(), 0);
     }
@@ -261,24 +272,35 @@ mod tests {
             {
                 queue.push(if k < 4 { "one" } else { "two" }, ticket(k, &request));
             }
-            let mut taken = numbers(queue.wait("cpu"));
+            let mut taken = numbers(queue.wait("cpu", Lane::Losses));
             taken.sort();
             assert_eq!(taken, expected);
         }
     }
 
     #[test]
-    fn devices_take_what_suits_them_and_fits_let_short_jobs_pass() {
+    fn losses_that_need_much_memory_go_one_after_the_other() {
+        let queue = Queue::new(10, 10, true);
+        for k in 1..=4 {
+            queue.push("one", Ticket { bytes: 0.4 * BYTES_TOGETHER, ..ticket(k, &loss('c', "u")) });
+        }
+        assert_eq!(numbers(queue.wait("cpu", Lane::Losses)), [1, 2]);
+        assert_eq!(numbers(queue.wait("cpu", Lane::Losses)), [3, 4]);
+    }
+
+    #[test]
+    fn devices_and_lanes_take_what_suits_them() {
         let queue = Queue::new(10, 10, true);
         queue.push("one", ticket(1, &fit("radeon")));
         queue.push("one", ticket(2, &fit("CPU")));
         queue.push("one", ticket(3, &loss('c', "u")));
-        assert_eq!(numbers(queue.take_short("cpu")), [3]);
-        assert_eq!(numbers(queue.take_short("cpu")), [] as [u32; 0]);
-        assert_eq!(numbers(queue.wait("cpu")), [2]);
-        assert_eq!(numbers(queue.wait("AMD Radeon")), [1]);
+        queue.push("one", Ticket { short: true, ..ticket(4, &fit("auto")) });
+        assert_eq!(numbers(queue.wait("cpu", Lane::Losses)), [3]);
+        assert_eq!(numbers(queue.wait("cpu", Lane::Short)), [4]);
+        assert_eq!(numbers(queue.wait("cpu", Lane::Long)), [2]);
+        assert_eq!(numbers(queue.wait("AMD Radeon", Lane::Long)), [1]);
         queue.close();
-        assert!(queue.wait("cpu").is_none());
+        assert!(Lane::ALL.into_iter().all(|lane| queue.wait("cpu", lane).is_none()));
     }
 
     #[test]

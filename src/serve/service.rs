@@ -1,5 +1,6 @@
 //! A service: what it is told, what it holds, and the life of a job.
 
+use super::arriving::Arriving;
 use super::attempts::Attempts;
 use super::audit::line;
 use super::cache::Cache;
@@ -14,7 +15,7 @@ use super::lists;
 use super::metrics::Metrics;
 use super::need::Need;
 use super::problem::Problem;
-use super::queue::{Full, Queue, Ticket};
+use super::queue::{Full, Lane, Queue, Ticket};
 use super::request::Request;
 use super::rows::Unfinished;
 use super::store::{DatasetInfo, Job, JobState, ModelInfo, Store, now};
@@ -29,7 +30,6 @@ use crate::model::basis::FeatureChoice;
 use crate::stderr::say;
 use crate::{Error, Result};
 use axum::http::StatusCode;
-use rayon::ThreadPool;
 use rusqlite::{Transaction, params};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -58,6 +58,8 @@ pub struct Options {
     pub keep_days: Option<f64>,
     /// Finished jobs are removed, oldest first, while the folder takes more bytes.
     pub max_disk: Option<u64>,
+    /// The program that jobs run in: `skds`, which has the command `work`.
+    pub program: PathBuf,
 }
 
 /// Time between tries to write to a disk that is full.
@@ -84,8 +86,10 @@ pub struct Service {
     datasets: Cache<ContentId, Dataset>,
     models: Cache<ContentId, Model>,
     closing: AtomicBool,
-    /// For short jobs that are done beside a long one, whose threads would make them wait.
-    pub(super) beside: ThreadPool,
+    /// The program that jobs run in.
+    pub(super) program: PathBuf,
+    /// Uploads under way.
+    pub(super) arriving: Arriving,
 }
 
 /// What a finished job leaves.
@@ -98,7 +102,7 @@ pub(super) struct Finished {
 pub(super) type Ending = (JobId, JobState, Option<Finished>, Option<String>);
 
 impl Service {
-    /// Opens the folder, takes up what an earlier run left, and starts a worker per device.
+    /// Opens the folder, takes up what an earlier run left, and starts the workers of every device.
     pub fn start(options: Options) -> Result<(Arc<Service>, Vec<JoinHandle<()>>)> {
         // Looked at before anything is touched.
         folder::claim(&options.data, options.recover)?;
@@ -115,10 +119,6 @@ impl Service {
         if claim == Claim::Recovered {
             folder::recover(&files, &store)?;
         }
-        let beside = rayon::ThreadPoolBuilder::new()
-            .num_threads(1)
-            .build()
-            .map_err(|error| Error::invalid(format!("the service cannot start a thread: {error}")))?;
         let devices = options.places.iter().map(|place| (place.name(), place.is_software())).collect();
         let service = Arc::new(Service {
             files,
@@ -136,18 +136,21 @@ impl Service {
             datasets: Cache::new(DATASET_CACHE),
             models: Cache::new(MODEL_CACHE),
             closing: AtomicBool::new(false),
-            beside,
+            program: options.program,
+            arriving: Arriving::new(options.limits.job_bytes),
         });
         service.take_up(claim).map_err(|problem| Error::invalid(problem.sentence))?;
         let workers = options
             .places
             .into_iter()
-            .map(|place| {
+            .map(Arc::new)
+            .flat_map(|place| Lane::ALL.map(|lane| (place.clone(), lane)))
+            .map(|(place, lane)| {
                 let service = service.clone();
                 let pulse = Pulse::new(service.clone(), &place.name());
                 std::thread::spawn(move || {
                     let _pulse = pulse;
-                    worker::work(&service, &place)
+                    worker::work(&service, &place, lane)
                 })
             })
             .collect();
@@ -373,10 +376,8 @@ impl Service {
         let Job { id, request: Some(request), created, client, .. } = job else { return };
         let live = self.lives.begin(id);
         let request = Arc::new(request.clone());
-        self.queue.push(
-            client,
-            Ticket { id: id.clone(), request, live, created: *created, short: need.is_short() },
-        );
+        let (short, bytes) = (need.is_short(), need.bytes);
+        self.queue.push(client, Ticket { id: id.clone(), request, live, created: *created, short, bytes });
     }
 
     /// A job with its progress.

@@ -89,8 +89,11 @@ pub struct DatasetInfo {
 pub struct EnvironmentInfo {
     /// Its samples.
     pub rows: usize,
-    /// The variables intervened on.
+    /// Variables intervened on, the first of them if there are many.
     pub targets: Vec<String>,
+    /// How many there are.
+    #[serde(default)]
+    pub target_count: usize,
 }
 
 /// A model.
@@ -125,6 +128,15 @@ pub struct Progress {
     pub penalty: Option<f64>,
     /// At the present rate.
     pub seconds_left: Option<f64>,
+}
+
+impl Progress {
+    /// So much of the work is done after so many seconds.
+    pub fn with_share(self, share: f64, seconds: f64) -> Self {
+        let share = share.min(1.0);
+        let seconds_left = (share > 0.0).then(|| seconds * (1.0 - share) / share);
+        Progress { share, seconds_left, ..self }
+    }
 }
 
 /// A job.

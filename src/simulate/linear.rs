@@ -12,7 +12,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 
 /// Chains of a simulation, each with a burn-in of its own.
-const CHAINS: usize = 16;
+pub(super) const CHAINS: usize = 16;
 
 /// The parameters of a linear system.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,7 +66,7 @@ impl LinearTruth {
                 let intervention = Intervention { shift: shift.to_vec(), log_scale: vec![0.0; d] };
                 let euler = EulerSettings {
                     dt: settings.euler_dt,
-                    burn_in: settings.euler_burn_in * settings.euler_thin,
+                    burn_in: settings.euler_burn_in.saturating_mul(settings.euler_thin),
                     thin: settings.euler_thin,
                     chains: Some(CHAINS),
                 };

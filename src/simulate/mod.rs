@@ -15,6 +15,7 @@ pub use linear::LinearTruth;
 pub use range::Range;
 pub use sergio::{NoiseKind, SergioSettings, SergioTruth};
 
+use crate::bounds::{room, step, within};
 use crate::data::{Dataset, Standardization};
 use crate::fit::by_name;
 use crate::named::named;
@@ -24,6 +25,13 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+
+/// Variables of a system.
+const MOST_VARIABLES: usize = 10_000;
+/// Rows of an environment.
+const MOST_ROWS: usize = 100_000_000;
+/// Steps of a simulation, for whatever they are.
+const MOST_STEPS: usize = 1_000_000_000;
 
 /// What is simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,12 +139,26 @@ impl Default for Settings {
 impl Settings {
     /// Checks every number.
     pub fn check(&self) -> Result<()> {
-        let whole = [("variables", self.dim, 2), ("rows", self.rows, 2), ("edges", self.edges, 1)];
-        for (name, found, least) in whole {
+        let whole = [
+            ("variables", self.dim, 2, MOST_VARIABLES),
+            ("rows", self.rows, 2, MOST_ROWS),
+            ("edges", self.edges, 1, MOST_VARIABLES),
+            ("blocks", self.blocks, 0, MOST_VARIABLES),
+        ];
+        for (name, found, least, most) in whole {
             if found < least {
                 return Err(Error::invalid(format!("found {found} {name}, expected at least {least}")));
             }
+            if found > most {
+                return Err(Error::invalid(format!("found {found} {name}, expected at most {most}")));
+            }
         }
+        within("euler_burn_in", self.euler_burn_in, 0, MOST_STEPS)?;
+        if self.euler_thin == 0 {
+            return Err(Error::invalid("found 0 steps from one sample to the next, expected at least 1"));
+        }
+        within("euler_thin", self.euler_thin, 1, MOST_STEPS)?;
+        step("euler_dt", self.euler_dt)?;
         if self.train_envs.saturating_add(self.test_envs) > self.dim {
             return Err(Error::invalid(format!(
                 "found {} training and {} test environments for {} variables, expected a variable of its own to intervene on in each",
@@ -146,7 +168,7 @@ impl Settings {
         if self.test_envs == 0 {
             return Err(Error::invalid("found 0 test environments, expected at least 1"));
         }
-        let positive = [("margin", self.margin), ("euler_dt", self.euler_dt), ("between", self.between)];
+        let positive = [("margin", self.margin), ("between", self.between)];
         for (name, value) in positive {
             if !(value > 0.0 && value.is_finite()) {
                 return Err(Error::invalid(format!("{name} is {value}, expected a finite number above 0")));
@@ -158,15 +180,54 @@ impl Settings {
                 self.blocks, self.between, self.dim
             )));
         }
-        if self.euler_thin == 0 {
-            return Err(Error::invalid("found 0 steps from one sample to the next, expected at least 1"));
-        }
         if self.weights.low < 0.0 || self.shifts.low < 0.0 {
             return Err(Error::invalid("sizes of weights or shifts are negative, expected at least 0"));
         }
+        if self.system == System::Sergio {
+            self.sergio.check(self.rows)?;
+        }
+        room(self.bytes(), || {
+            let Settings { rows, dim, .. } = self;
+            let environments = self.environments();
+            match self.system {
+                System::Sergio => format!(
+                    "{} steps per cell of {} cell types and {rows} rows of {dim} genes",
+                    self.sergio.steps_per_cell, self.sergio.cell_types
+                ),
+                _ => format!("{rows} rows of {dim} variables in {environments} environments"),
+            }
+        })
+    }
+
+    /// All of them.
+    pub(crate) fn environments(&self) -> usize {
+        self.train_envs.saturating_add(self.test_envs).saturating_add(1)
+    }
+
+    /// Bytes that it takes, roughly: samples as they are drawn, as they are grouped and in their units; matrices of the system;
+    /// trajectories of as many environments as are simulated at once.
+    pub(crate) fn bytes(&self) -> f64 {
+        let (d, environments) = (self.dim as f64, self.environments() as f64);
+        let samples = 24.0 * environments * self.rows as f64 * d;
+        let at_once = (rayon::current_num_threads() as f64).min(environments);
         match self.system {
-            System::Sergio => self.sergio.check(self.rows),
-            System::Sde | System::Scm => Ok(()),
+            System::Sergio => samples + 16.0 * d * d + at_once * 4.0 * d * self.sergio.numbers(self.rows),
+            System::Sde | System::Scm => samples + at_once * 64.0 * d * d,
+        }
+    }
+
+    /// Floating-point operations that it takes, or what takes as long.
+    pub(crate) fn operations(&self) -> f64 {
+        let (d, environments) = (self.dim as f64, self.environments() as f64);
+        let rows = environments * self.rows as f64;
+        match (self.system, self.simulate) {
+            // A step of a gene takes a dozen nanoseconds.
+            (System::Sergio, _) => environments * d * self.sergio.numbers(self.rows) * 500.0,
+            (System::Sde, Simulation::Euler) => {
+                let samples = rows + environments * linear::CHAINS as f64 * self.euler_burn_in as f64;
+                samples * self.euler_thin as f64 * (2.0 * d * d + 50.0 * d)
+            }
+            _ => environments * 60.0 * d.powi(3) + rows * 2.0 * d * d,
         }
     }
 }

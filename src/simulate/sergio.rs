@@ -6,7 +6,8 @@
 //! observational run. Genes are simulated in causal order, one whole trajectory after the other, all cell types side by side.
 
 use super::graph::causal_order;
-use super::{Range, Settings};
+use super::{MOST_STEPS, Range, Settings};
+use crate::bounds::{step, within};
 use crate::named::named;
 use crate::{Error, Matrix, Result};
 use rand::seq::SliceRandom;
@@ -82,7 +83,12 @@ impl Default for SergioSettings {
 
 impl SergioSettings {
     pub(super) fn check(&self, rows: usize) -> Result<()> {
-        let positive = [("decay", self.decay), ("noise", self.noise), ("hill", self.hill), ("dt", self.dt)];
+        step("dt", self.dt)?;
+        if self.steps_per_cell == 0 {
+            return Err(Error::invalid("found 0 steps per cell, expected at least 1"));
+        }
+        within("steps_per_cell", self.steps_per_cell, 1, MOST_STEPS)?;
+        let positive = [("decay", self.decay), ("noise", self.noise), ("hill", self.hill)];
         for (name, value) in positive {
             if !(value > 0.0 && value.is_finite()) {
                 return Err(Error::invalid(format!("{name} is {value}, expected a finite number above 0")));
@@ -100,9 +106,6 @@ impl SergioSettings {
                 return Err(Error::invalid(format!("{name} are {range}, expected numbers above 0")));
             }
         }
-        if self.steps_per_cell == 0 {
-            return Err(Error::invalid("found 0 steps per cell, expected at least 1"));
-        }
         if self.cell_types == 0 || self.cell_types > rows {
             return Err(Error::invalid(format!(
                 "found {} cell types for {rows} cells, expected at least 1 and a cell of each",
@@ -110,6 +113,13 @@ impl SergioSettings {
             )));
         }
         Ok(())
+    }
+
+    /// Numbers of a gene's trajectory: all cell types, before steady state and in it.
+    pub(super) fn numbers(&self, rows: usize) -> f64 {
+        let steady = self.steps_per_cell as f64 * rows.div_ceil(self.cell_types.max(1)) as f64;
+        let before = (LIFETIMES / (self.decay * self.dt)).ceil();
+        (before + steady) * self.cell_types as f64
     }
 }
 

@@ -4,6 +4,7 @@
 mod common;
 
 mod bench;
+mod bounds;
 mod convexity;
 mod devices;
 mod evaluate;

@@ -181,7 +181,7 @@ fn wrong_input_is_refused_in_a_sentence() {
         (vec![model, "-n", "0"], vec!["found -n 0, expected at least 2"]),
         (vec![model, "-n", "1"], vec!["found -n 1"]),
         (vec![model, "-n", "-5"], vec!["-5"]),
-        (vec![model, "-n", "99999999999999999"], vec!["do not fit into memory"]),
+        (vec![model, "-n", "99999999999999999"], vec!["GiB of memory, expected at most 16"]),
         (vec![model, "--dt", "0"], vec!["dt is 0, expected a finite number above 0"]),
         (vec![model, "--dt", "-1"], vec!["dt is -1"]),
         (vec![model, "--thin", "0"], vec!["thin is 0"]),

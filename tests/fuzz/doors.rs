@@ -82,6 +82,7 @@ impl Office {
             batching: true,
             keep_days: None,
             max_disk: None,
+            program: "skds".into(),
         };
         let (service, _) = Service::start(options).unwrap();
         let (dataset, model) = (service.keep_dataset(data).unwrap(), service.keep_model(model).unwrap());

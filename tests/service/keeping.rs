@@ -98,6 +98,11 @@ fn what_a_job_would_need_is_looked_at_before_it_starts() {
         json!({ "kind": "sample", "model": model, "n": 900_000 }),
         json!({ "kind": "simulate", "settings": { "dim": 100, "rows": 100_000 } }),
         json!({ "kind": "fit", "dataset": data, "settings": { "model": "basis", "features": "polynomial:9" } }),
+        json!({ "kind": "fit", "dataset": data, "bootstrap": 100_000, "settings": { "bandwidth": 3, "lambda": 0.1 } }),
+        json!({ "kind": "fit", "dataset": data, "settings": { "solver": "adam", "batch": 1_000_000 } }),
+        json!({ "kind": "fit", "dataset": data, "settings": { "model": "mlp", "hidden": 4096, "batch": 1000 } }),
+        json!({ "kind": "sample", "model": model, "n": 30_000, "method": "euler", "chains": 30_000 }),
+        json!({ "kind": "simulate", "settings": { "system": "sergio", "sergio": { "steps_per_cell": 10_000 } } }),
     ] {
         let sentence = refused(request.clone());
         assert!(sentence.contains("the memory that it needs is"), "{request}: {sentence}");
@@ -116,7 +121,58 @@ fn what_a_job_would_need_is_looked_at_before_it_starts() {
     let packed = std::fs::read(&path).unwrap();
     assert!(packed.len() < 1 << 20, "{}", packed.len());
     let sentence = client.post("/v1/datasets?name=zeros.npz", &packed).refused(422);
-    assert!(sentence.contains("the memory that it needs is 61 MiB"), "{sentence}");
+    assert!(sentence.contains("the memory that it needs is 122 MiB"), "{sentence}");
+}
+
+#[test]
+fn every_number_of_a_request_is_bounded() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, bytes) = small_data(folder.path());
+    let server = Server::start(&folder.path().join("service"), &[]);
+    let client = server.client();
+    let data = client.upload("train.npz", &bytes);
+    let exact = json!({ "bandwidth": 3, "lambda": 0.1 });
+    let model =
+        client.run(&json!({ "kind": "fit", "dataset": data, "settings": exact }))["result"]["model"].clone();
+    let fit = |settings: Value| json!({ "kind": "fit", "dataset": data, "settings": settings });
+    let sample = |name: &str, value: Value| {
+        let mut request = json!({ "kind": "sample", "model": model, "method": "euler", "n": 100 });
+        request[name] = value;
+        request
+    };
+    let simulate = |settings: Value| json!({ "kind": "simulate", "settings": settings });
+    let sergio = |settings: Value| simulate(json!({ "system": "sergio", "sergio": settings }));
+    for request in [
+        json!({ "kind": "fit", "dataset": data, "settings": exact, "bootstrap": 100_000_000_000u64 }),
+        fit(json!({ "solver": "adam", "batch": 1_000_000_000_000u64 })),
+        fit(json!({ "model": "mlp", "hidden": u64::MAX })),
+        fit(json!({ "model": "basis", "diffusion": format!("{}1", "1,".repeat(399_999)) })),
+        sergio(json!({ "steps_per_cell": 30_000_000 })),
+        sergio(json!({ "steps_per_cell": u64::MAX })),
+        sergio(json!({ "cell_types": u64::MAX })),
+        sergio(json!({ "dt": 5e-324 })),
+        sergio(json!({ "decay": 5e-324 })),
+        simulate(json!({ "dim": u64::MAX })),
+        simulate(json!({ "rows": u64::MAX })),
+        simulate(json!({ "edges": u64::MAX })),
+        simulate(json!({ "blocks": u64::MAX })),
+        simulate(json!({ "train_envs": u64::MAX })),
+        simulate(json!({ "test_envs": u64::MAX })),
+        simulate(json!({ "euler_dt": 5e-324 })),
+        simulate(json!({ "euler_burn_in": u64::MAX })),
+        simulate(json!({ "euler_thin": u64::MAX })),
+        sample("n", json!(u64::MAX)),
+        sample("dt", json!(5e-324)),
+        sample("burn_in", json!(u64::MAX)),
+        sample("thin", json!(u64::MAX)),
+        sample("chains", json!(u64::MAX)),
+    ] {
+        let answer = client.post("/v1/jobs", request.to_string());
+        let text = String::from_utf8_lossy(&answer.body).into_owned();
+        let start: String = request.to_string().chars().take(200).collect();
+        assert!(matches!(answer.status, 400 | 422), "{start}: {} {text}", answer.status);
+        assert!(text.contains("expected"), "{start}: {text}");
+    }
 }
 
 /// An .npz file of zeros, packed.

@@ -13,10 +13,15 @@ mod health;
 mod keeping;
 mod lists;
 mod load;
+// It looks at processes where Linux shows them.
+#[cfg(target_os = "linux")]
+mod process;
 mod records;
 mod server;
+mod slow;
 mod stop;
 mod tokens;
+mod uploads;
 
 use skds::data::Dataset;
 use std::path::Path;

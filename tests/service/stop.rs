@@ -32,7 +32,7 @@ fn every_kind_of_job_can_be_cancelled_and_lets_short_ones_pass() {
     let genes = json!({ "system": "sergio", "rows": 5000 });
     for long in [
         json!({ "kind": "fit", "dataset": train }),
-        json!({ "kind": "fit", "dataset": train, "bootstrap": 100_000,
+        json!({ "kind": "fit", "dataset": train, "bootstrap": 20_000,
                 "settings": { "bandwidth": 5, "lambda": 0.1, "penalty": "ingoing" } }),
         json!({ "kind": "fit", "dataset": train, "settings": { "solver": "adam", "steps": 4_000_000 } }),
         json!({ "kind": "evaluate", "model": model, "dataset": test, "method": "euler" }),

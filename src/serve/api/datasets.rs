@@ -2,13 +2,14 @@
 
 use super::uploads::{Received, receive};
 use super::{Answer, Asks, Shared, list_length};
-use crate::data::{Dataset, outline_of_csv, shape_of_npz, width_of_csv};
+use crate::data::{Dataset, outline_of_csv};
 use crate::model::Model;
 use crate::serve::audit::line;
-use crate::serve::files::describe;
+use crate::serve::describe::describe;
 use crate::serve::id::ContentId;
 use crate::serve::lists::{self, DatasetSummary, Page};
 use crate::serve::problem::{Problem, Refusal};
+use crate::serve::reading::Reading;
 use crate::serve::service::Service;
 use crate::serve::shares::Holder;
 use crate::serve::store::{DatasetInfo, ModelInfo, Store};
@@ -22,8 +23,6 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use utoipa::{IntoParams, ToSchema};
 
-/// Higher numbers of environments are mistakes, and a table of their targets would fill the disk.
-const MOST_ENVIRONMENTS: usize = 10_000;
 /// The longest name of a dataset.
 const LONGEST_NAME: usize = 200;
 
@@ -64,7 +63,8 @@ pub struct Datasets {
 #[utoipa::path(post, path = "/v1/datasets", params(Upload),
     request_body(content = String, content_type = "application/octet-stream"),
     responses((status = 201, body = DatasetInfo), (status = 200, body = DatasetInfo), (status = 400, body = Refusal),
-              (status = 413, body = Refusal), (status = 507, body = Refusal)))]
+              (status = 408, body = Refusal), (status = 413, body = Refusal), (status = 422, body = Refusal),
+              (status = 507, body = Refusal)))]
 pub async fn upload(
     State(service): Shared,
     Extension(who): Asks,
@@ -91,9 +91,14 @@ pub async fn upload(
         match known(&service, &who, &id, &name).await? {
             Some(answer) => Ok(answer),
             None => {
+                // What it takes is known before it is read, and all that are being read share what there is.
+                let looking = service.clone();
+                let look = move || look(&looking, &received, ending).map(|bytes| (received, bytes));
+                let (received, bytes) = blocking(look).await?;
+                let _memory = service.arriving.memory(bytes).await?;
                 let reading = service.clone();
-                let read = move || keep(&reading, received, id, &name, ending, targets.as_deref());
-                let info = tokio::task::spawn_blocking(read).await.map_err(|_| Problem::internal())??;
+                let keep = move || keep(&reading, received, id, &name, ending, targets.as_deref());
+                let info = blocking(keep).await?;
                 let logged = line(Some(&who), "create", "dataset", info.id.as_str());
                 let holder = Holder::Owner(who.owner().to_owned());
                 service.store.write_logged(logged, Store::keep_dataset(&info, &holder)).await?;
@@ -125,6 +130,24 @@ async fn known(
     Ok(Some((status, Json(service.known_dataset(id, who.sees_only())?))))
 }
 
+/// On a thread that may wait for the disk.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Answer<T> + Send + 'static) -> Answer<T> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| Problem::internal())?
+}
+
+/// Looks at a file's size and shape; the memory that reading it takes.
+fn look(service: &Service, received: &Received, ending: &str) -> Answer<f64> {
+    let limits = &service.limits;
+    let found = match ending {
+        // A small file can unpack to a large one.
+        ".npz" => Reading::of_npz(&received.path)?,
+        _ => Reading::of_csv(&received.path)?,
+    };
+    limits.check_variables(found.variables)?;
+    limits.check_bytes(found.bytes)?;
+    Ok(found.bytes)
+}
+
 /// Reads the file, which checks it, and gives it its place: an .npz as it came, a .csv as .npz.
 fn keep(
     service: &Service,
@@ -134,19 +157,12 @@ fn keep(
     ending: &str,
     targets: Option<&str>,
 ) -> Answer<DatasetInfo> {
-    if ending == ".csv" {
-        service.limits.check_variables(width_of_csv(&received.path)?)?;
-    }
     // Targets come in the address; the reader of csv takes them from a second file.
     let targets = targets.map(|targets| write_targets(service, &received.path, targets)).transpose()?;
-    if ending == ".npz" {
-        // A small file can unpack to a large one.
-        let (rows, dim) = shape_of_npz(&received.path)?;
-        service.limits.check_variables(dim)?;
-        service.limits.check_bytes(8.0 * rows as f64 * dim as f64)?;
-    }
     let data = Dataset::read_within(&received.path, targets.as_deref(), &service.limits.most())?;
     service.limits.check_variables(data.dim())?;
+    service.limits.check_environments(data.environments())?;
+    service.limits.check_names(data.names().iter().map(String::as_str))?;
     let place = service.files.dataset(&id);
     let mut bytes = received.bytes;
     if ending == ".npz" {
@@ -164,7 +180,9 @@ fn keep(
 /// 1=x3;2=x5,x6 as the file that goes with a csv file: a row of 0 and 1 for each of its environments.
 fn write_targets(service: &Service, path: &std::path::Path, text: &str) -> Answer<tempfile::TempPath> {
     let bad = |error: csv::Error| Problem::bad(format!("the file: {error}"));
-    let (names, environments) = outline_of_csv(path, &service.limits.most(), MOST_ENVIRONMENTS)?;
+    let limits = &service.limits;
+    let (names, environments) = outline_of_csv(path, &limits.most(), limits.environments)?;
+    limits.check_environments(environments)?;
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let targets = parse_targets(text, &names, environments)?;
     let file = tempfile::Builder::new().suffix(".csv").tempfile_in(service.files.uploads())?;
@@ -232,7 +250,8 @@ pub async fn show(
 /// Upload a model: the bytes of a .safetensors file, as `skds fit` writes it.
 #[utoipa::path(post, path = "/v1/models",
     request_body(content = String, content_type = "application/octet-stream"),
-    responses((status = 201, body = ModelInfo), (status = 400, body = Refusal), (status = 413, body = Refusal)))]
+    responses((status = 201, body = ModelInfo), (status = 400, body = Refusal), (status = 408, body = Refusal),
+              (status = 413, body = Refusal), (status = 422, body = Refusal), (status = 507, body = Refusal)))]
 pub async fn upload_model(
     State(service): Shared,
     Extension(who): Asks,
@@ -240,16 +259,19 @@ pub async fn upload_model(
     body: Body,
 ) -> Answer<(StatusCode, Json<ModelInfo>)> {
     let received = receive(&service, &headers, ".safetensors", body).await?;
+    let bytes = Reading::bytes_of_model(received.bytes);
+    service.limits.check_bytes(bytes)?;
     // On its own, as a dataset is.
     let taken = tokio::spawn(async move {
+        let _memory = service.arriving.memory(bytes).await?;
         let reading: Arc<Service> = service.clone();
-        let info = tokio::task::spawn_blocking(move || -> Answer<ModelInfo> {
+        let info = blocking(move || {
             let model = Model::read(&received.path)?;
             reading.limits.check_variables(model.dim())?;
+            reading.limits.check_names(model.names.iter().map(String::as_str))?;
             Ok(reading.files.keep_model(&received.path, model)?)
         })
-        .await
-        .map_err(|_| Problem::internal())??;
+        .await?;
         let logged = line(Some(&who), "create", "model", info.id.as_str());
         let holder = Holder::Owner(who.owner().to_owned());
         service.store.write_logged(logged, Store::keep_model(&info, &holder)).await?;

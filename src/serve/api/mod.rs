@@ -161,7 +161,7 @@ async fn count(State(service): Shared, request: Request, next: Next) -> Response
 
 /// A body that is small enough, as JSON.
 async fn parsed<T: serde::de::DeserializeOwned>(service: &Service, body: Body) -> Answer<T> {
-    parse(&uploads::collect(body, service.limits.body_bytes).await?)
+    parse(&uploads::collect(body, service.limits).await?)
 }
 
 /// What a body says.

@@ -1,19 +1,22 @@
 //! Fits: the same steps, files and bytes as `skds fit`.
 
+use super::Task;
 use crate::engine::{Engine, State};
 use crate::fit::{AdamRecipe, Checkpoint, Problem, Record, Rhythm, Stability, Tuning, Watcher};
 use crate::graph::Graph;
 use crate::model::Model;
 use crate::plot::write_picture;
+use crate::serve::describe::describe_model;
+use crate::serve::files::hash_of;
+use crate::serve::message::Done;
 use crate::serve::request::FitRequest;
-use crate::serve::service::Finished;
-use crate::serve::shares::Holder;
-use crate::serve::store::{self, Store};
-use crate::serve::worker::Work;
+use crate::serve::store;
 use crate::{Error, Matrix, Progress, Result};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
+/// The model's file in the job's folder.
+const MODEL: &str = "model.safetensors";
 /// Steps between checkpoints, as on the command line.
 const KEEP_EVERY: u32 = 2000;
 /// Effects in files of the graph, strongest first.
@@ -21,13 +24,13 @@ const MOST_EFFECTS: usize = 100_000;
 /// Variables in pictures of the effects, those with the strongest.
 const MOST_VARIABLES: usize = 100;
 
-pub(in crate::serve) fn run(work: &Work<'_>, request: &FitRequest) -> Result<Finished> {
-    let data = work.service.dataset(&request.dataset)?;
+pub(super) fn run(task: &Task<'_>, request: &FitRequest) -> Result<Done> {
+    let data = task.dataset()?;
     let problem = Problem::new(&data, &request.settings)?;
-    let path = work.folder()?.join("model.safetensors");
+    let path = task.folder()?.join(MODEL);
     let (stability, summary) = match problem.recipe.solver.adam().copied() {
-        None => exact(work, request, &problem, &path)?,
-        Some(recipe) => adam(work, &problem, &recipe, &path)?,
+        None => exact(task, request, &problem, &path)?,
+        Some(recipe) => adam(task, &problem, &recipe, &path)?,
     };
     let model = Model::read(&path)?;
     let graph = Graph::of(&model)?;
@@ -38,35 +41,32 @@ pub(in crate::serve) fn run(work: &Work<'_>, request: &FitRequest) -> Result<Fin
     let shown = graph.part(MOST_VARIABLES);
     let picture = shown.heatmap(format!("{} model", model.parameters.drift.name()));
     write_picture(&path.with_file_name("effects.svg"), "Effects", &[picture])?;
-    let info = work.service.files.keep_model(&path, model)?;
-    work.service
-        .store
-        .write_now(Store::keep_model(&info, &Holder::Job(work.ticket.id.clone())))
-        .map_err(|problem| Error::invalid(problem.sentence))?;
-    work.finished(json!({
+    let info = describe_model(hash_of(&path)?, &model);
+    let result = json!({
         "model": info.id,
         "summary": summary,
         "stable": stability.stable,
         "stability": stability,
         "constant": problem.constant(),
         "effects": effects(&shown, graph.names().len()),
-    }))
+    });
+    Ok(Done { model: Some((MODEL.into(), info)), ..Done::new(result) })
 }
 
 fn exact(
-    work: &Work<'_>,
+    task: &Task<'_>,
     request: &FitRequest,
     problem: &Problem,
     path: &Path,
 ) -> Result<(Stability, String)> {
     let (progress, all) = (Progress::default(), problem.solves());
     // As on the command line: in f64 on the CPU unless a GPU is asked for by name.
-    let gpu = work.gpu.filter(|_| request.device.is_some());
-    let mut fit = work.watched(&progress, all, || problem.solve(gpu, &progress))?;
+    let gpu = task.gpu.filter(|_| request.device.is_some());
+    let mut fit = task.watched(&progress, all, || problem.solve(gpu, &progress))?;
     if let Some(count) = request.bootstrap {
-        work.ticket.live.say(format!("{count} resamples for intervals"));
+        task.say(format!("{count} resamples for intervals"));
         let progress = Progress::default();
-        let intervals = work
+        let intervals = task
             .watched(&progress, count as u64, || problem.bootstrap(fit.tuning.as_ref(), count, &progress))?;
         fit.model.intervals = Some(Box::new(intervals));
     }
@@ -76,7 +76,7 @@ fn exact(
         "{} over all pairs ({}) in {:.2} s, loss {:.4e}",
         if averaged { "exact minima, averaged," } else { "exact minimum" },
         fit.estimator,
-        work.seconds(),
+        task.seconds(),
         fit.loss
     )];
     lines.extend(fit.tuning.as_ref().map(|tuning| tuning.explained()));
@@ -85,27 +85,27 @@ fn exact(
     Ok((fit.stability.clone(), lines.join("\n")))
 }
 
-fn adam(work: &Work<'_>, problem: &Problem, recipe: &AdamRecipe, path: &Path) -> Result<(Stability, String)> {
+fn adam(task: &Task<'_>, problem: &Problem, recipe: &AdamRecipe, path: &Path) -> Result<(Stability, String)> {
     let checkpoint = Checkpoint::path_for(path);
     // One that cannot be read, or is of something else, is no harm: the fit begins anew.
     let from = checkpoint.exists().then(|| Checkpoint::of(&checkpoint, problem).ok()).flatten();
     if let Some(from) = &from {
-        work.ticket.live.say(format!("goes on from step {}", from.state.steps));
+        task.say(format!("goes on from step {}", from.state.steps));
     }
     let steps = recipe.steps;
     let rhythm = Rhythm { report_every: (steps / 200).max(1), keep_every: KEEP_EVERY };
     let first = from.as_ref().map_or(0, |from| from.state.steps);
-    let mut watch = Watch { work, problem, steps, checkpoint: checkpoint.clone(), first };
-    let outcome = problem.run(work.gpu, from.as_ref(), rhythm, &mut watch)?;
+    let mut watch = Watch { task, problem, steps, checkpoint: checkpoint.clone(), first };
+    let outcome = problem.run(task.gpu, from.as_ref(), rhythm, &mut watch)?;
     if !outcome.complete {
-        return Err(work.stopped());
+        return Err(Error::Stopped);
     }
     let stability = problem.write(&outcome, path)?;
     let _ = std::fs::remove_file(&checkpoint);
-    let device = work.gpu.map_or_else(|| "cpu".into(), Engine::<f32>::device);
+    let device = task.gpu.map_or_else(|| "cpu".into(), Engine::<f32>::device);
     let last = outcome.log.last().map_or(f64::NAN, |record| record.loss);
     let mut lines = vec![
-        format!("{steps} steps on {device} in {:.1} s, loss {last:.4e} on the last batch", work.seconds()),
+        format!("{steps} steps on {device} in {:.1} s, loss {last:.4e} on the last batch", task.seconds()),
         stability.sentence(),
     ];
     lines.extend(problem.remark());
@@ -113,7 +113,7 @@ fn adam(work: &Work<'_>, problem: &Problem, recipe: &AdamRecipe, path: &Path) ->
 }
 
 struct Watch<'a> {
-    work: &'a Work<'a>,
+    task: &'a Task<'a>,
     problem: &'a Problem,
     steps: u32,
     checkpoint: PathBuf,
@@ -131,17 +131,15 @@ impl Watcher for Watch<'_> {
             penalty: Some(record.penalty),
             ..store::Progress::default()
         };
-        self.work.report(share, details);
+        self.task.report(share, details);
     }
 
     fn keep(&mut self, state: &State, log: &[Record]) -> Result<()> {
         Checkpoint::new(self.problem, state, log).write(&self.checkpoint)
     }
 
-    /// Asked before every step, which is when others may pass.
     fn stopped(&self) -> bool {
-        self.work.let_one_pass();
-        self.work.shall_stop()
+        self.task.shall_stop()
     }
 }
 

@@ -7,7 +7,7 @@ use crate::engine::{Engine, Loss, LossSpec};
 use crate::kernel::KernelKind;
 use crate::model::{Model, Parameters};
 use crate::serve::id::ContentId;
-use crate::serve::problem::{Problem, sentence_of};
+use crate::serve::problem::sentence_of;
 use crate::serve::queue::Ticket;
 use crate::serve::request::{LossRequest, Request};
 use crate::serve::service::{Ending, Finished, Service};
@@ -59,7 +59,7 @@ pub(in crate::serve) fn evaluate(
         let together = group.values().map(Vec::len).sum::<usize>();
         let first = group.values().next().and_then(|tickets| tickets.first()).expect("a group has a member");
         let ids: Vec<&ContentId> = group.keys().map(|(id, _)| id).collect();
-        let work = Work { service, ticket: first, gpu, device, start };
+        let work = Work { service, ticket: first, gpu, start };
         let found = answers(&work, request_of(first), &ids, bandwidth, together);
         for (tickets, found) in group.values().zip(&found) {
             for ticket in tickets {
@@ -115,7 +115,7 @@ fn in_units(model: &Model, data: &Arc<Dataset>) -> Arc<Dataset> {
 /// A panic is a bug, and one ticket's; the others get their answers.
 fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     std::panic::catch_unwind(AssertUnwindSafe(work))
-        .unwrap_or_else(|_| Err(Error::Invalid(Problem::internal().sentence)))
+        .unwrap_or_else(|panic| Err(Error::panicked(panic.as_ref())))
 }
 
 /// The losses of each dataset's environments, or why there are none. All are evaluated at once; those of which that leaves no

@@ -19,6 +19,7 @@ fn service(folder: &Path) -> Arc<Service> {
         batching: true,
         keep_days: None,
         max_disk: None,
+        program: "skds".into(),
     };
     Service::start(options).unwrap().0
 }
@@ -56,7 +57,7 @@ fn ticket(service: &Service, number: usize, model: &ContentId, data: &ContentId)
     let insert = "INSERT INTO jobs (id, kind, client, state, request, created) VALUES (?1, 'loss', 'me', 'queued', ?2, 0)";
     service.store.write_now(move |db| db.execute(insert, [name, row]).map(|_| ())).unwrap();
     let request = Arc::new(serde_json::from_str(&text).unwrap());
-    Ticket { live: service.lives.begin(&id), id, request, created: now(), short: true }
+    Ticket { live: service.lives.begin(&id), id, request, created: now(), short: true, bytes: 0.0 }
 }
 
 fn evaluations(service: &Service) -> u64 {

@@ -1,11 +1,11 @@
 //! Samples: the same numbers as `skds sample` draws.
 
+use super::Task;
 use crate::data::Dataset;
 use crate::model::Model;
 use crate::sample::{Draw, Intervention, Sampler};
+use crate::serve::message::Done;
 use crate::serve::request::SampleRequest;
-use crate::serve::service::Finished;
-use crate::serve::worker::Work;
 use crate::{Matrix, Progress, Result};
 use serde_json::{Value, json};
 
@@ -14,20 +14,20 @@ const BARS: usize = 40;
 /// Quantiles that are told.
 const QUANTILES: [f64; 5] = [0.05, 0.25, 0.5, 0.75, 0.95];
 
-pub(in crate::serve) fn run(work: &Work<'_>, request: &SampleRequest) -> Result<Finished> {
-    let model = work.service.model(&request.model)?;
+pub(super) fn run(task: &Task<'_>, request: &SampleRequest) -> Result<Done> {
+    let model = task.model()?;
     let intervention = intervention(request, &model)?;
     let settings = request.settings();
     let method = settings.method_for(&model)?;
-    let sampler = work.sampler();
+    let sampler = task.sampler();
     let draw = Draw { intervention: &intervention, samples: request.n, seed: request.seed };
     let (progress, steps) = (Progress::default(), sampler.steps_for(request.n, &settings));
     let samples =
-        work.watched(&progress, steps, || sampler.draw(&model, &[draw], &settings, &progress)?.remove(0))?;
+        task.watched(&progress, steps, || sampler.draw(&model, &[draw], &settings, &progress)?.remove(0))?;
     let variables: Vec<Value> = (0..model.dim()).map(|j| describe(&samples, j, &model.names[j])).collect();
-    let path = work.folder()?.join("samples.npz");
+    let path = task.folder()?.join("samples.npz");
     Dataset::from_environments(vec![samples])?.with_names(model.names.clone())?.write(&path)?;
-    work.finished(json!({ "method": method.name(), "variables": variables }))
+    Ok(Done::new(json!({ "method": method.name(), "variables": variables })))
 }
 
 fn intervention(request: &SampleRequest, model: &Model) -> Result<Intervention> {
@@ -63,8 +63,8 @@ fn describe(samples: &Matrix<f64>, j: usize, name: &str) -> Value {
     })
 }
 
-impl Work<'_> {
-    /// What draws samples on the worker's device.
+impl Task<'_> {
+    /// What draws samples on the device of the process.
     pub(super) fn sampler(&self) -> Sampler {
         Sampler::on(self.gpu.map(|gpu| gpu.again()))
     }

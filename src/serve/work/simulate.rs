@@ -1,29 +1,33 @@
 //! Simulated systems, whose data become datasets.
 
+use super::Task;
+use crate::serve::describe::describe;
+use crate::serve::files::hash_of;
+use crate::serve::message::Done;
 use crate::serve::request::SimulateRequest;
-use crate::serve::service::Finished;
-use crate::serve::shares::Holder;
-use crate::serve::store::Store;
-use crate::serve::worker::Work;
 use crate::simulate::simulate;
 use crate::{Error, Progress, Result};
 use serde_json::json;
 
-pub(in crate::serve) fn run(work: &Work<'_>, request: &SimulateRequest) -> Result<Finished> {
+pub(super) fn run(task: &Task<'_>, request: &SimulateRequest) -> Result<Done> {
     let settings = &request.settings;
     let progress = Progress::default();
-    let environments = 1 + settings.train_envs + settings.test_envs;
-    let simulated = work.watched(&progress, environments as u64, || simulate(settings, &progress))?;
-    simulated.write(&work.folder()?, settings)?;
-    let mut ids = Vec::new();
+    let simulated =
+        task.watched(&progress, settings.environments() as u64, || simulate(settings, &progress))?;
+    let folder = task.folder()?;
+    simulated.write(folder, settings)?;
+    let mut datasets = Vec::new();
     for (data, part) in [(&simulated.train, "train"), (&simulated.test, "test")] {
+        let file = format!("{part}.npz");
+        let path = folder.join(&file);
+        let bytes = std::fs::metadata(&path).map_err(|source| Error::Io {
+            action: "read",
+            path: path.clone(),
+            source,
+        })?;
         let name = format!("{} {} {} {part}", settings.system, settings.graph, settings.seed);
-        let info = work.service.files.keep_dataset(data, &name)?;
-        work.service
-            .store
-            .write_now(Store::keep_dataset(&info, &Holder::Job(work.ticket.id.clone())))
-            .map_err(|problem| Error::invalid(problem.sentence))?;
-        ids.push(info.id);
+        datasets.push((file, describe(hash_of(&path)?, &name, data, bytes.len())));
     }
-    work.finished(json!({ "train": ids[0], "test": ids[1] }))
+    let result = json!({ "train": datasets[0].1.id, "test": datasets[1].1.id });
+    Ok(Done { datasets, ..Done::new(result) })
 }

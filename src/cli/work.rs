@@ -1,0 +1,25 @@
+//! `skds work`: a process of a service, which does its jobs. Not for people.
+
+use crate::Result;
+use crate::engine::gpu::adapters;
+use crate::engine::{Chosen, Device, Place};
+use crate::serve::{Workplace, work};
+
+/// Do the jobs of a service, which come on standard input.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// Where to compute
+    #[arg(long)]
+    pub(super) device: Device,
+    /// Bytes that a job may use
+    #[arg(long)]
+    memory: u64,
+}
+
+pub(super) fn run(args: &Args) -> Result<()> {
+    let place = match args.device {
+        Device::Cpu => Place::of(Chosen::Cpu),
+        _ => Place::of(args.device.choose(&adapters::list())?),
+    };
+    work(&Workplace { place, memory: args.memory })
+}
