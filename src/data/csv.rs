@@ -57,16 +57,15 @@ pub(crate) fn width(path: &Path) -> Result<usize> {
     Ok(table.header.iter().filter(|name| !is_env(name)).count())
 }
 
-/// The variables of a csv file and the number of its environments, as far as its column [`ENV`] tells; `highest` is the highest
-/// that one can have.
-pub(crate) fn outline(path: &Path, most: &Most, highest: usize) -> Result<(Vec<String>, usize)> {
+/// The variables of a csv file and the number of its environments, as far as its column [`ENV`] tells.
+pub(crate) fn outline(path: &Path, most: &Most) -> Result<(Vec<String>, usize)> {
     let mut table = Table::new(path, open(path)?, most)?;
     let env_column = table.header.iter().position(|name| is_env(name));
     let (mut rows, mut last) = (0, 0);
     while table.advance()? {
         rows += 1;
         if let Some(cell) = env_column.and_then(|k| table.record.get(k)) {
-            last = last.max(table.environment(cell, Some(highest.saturating_add(1)))?);
+            last = last.max(table.environment(cell, None)?);
         }
     }
     if last >= rows.max(1) {

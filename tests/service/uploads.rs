@@ -75,8 +75,11 @@ fn what_a_table_would_need_is_known_before_it_is_read() {
     let sentence = client.post("/v1/datasets?name=rows.csv", rows).refused(422);
     assert!(sentence.contains("the memory that it needs is 23 MiB, expected at most 16 MiB"), "{sentence}");
     let environments = format!("a,b,env\n1,2,0\n1,2,{}\n", usize::MAX);
+    let sentence = client.post("/v1/datasets?name=e.csv&targets=1%3Da", environments).refused(400);
+    assert!(sentence.contains("has 2 rows and the environment 18446744073709551615"), "{sentence}");
+    let environments = format!("a,env\n{}", (0..10_001).map(|e| format!("1,{e}\n")).collect::<String>());
     let sentence = client.post("/v1/datasets?name=e.csv&targets=1%3Da", environments).refused(422);
-    assert!(sentence.contains("the number of environments is"), "{sentence}");
+    assert!(sentence.contains("the number of environments is 10001, expected at most 10000"), "{sentence}");
     let model = vec![0; 8 << 20];
     let sentence = client.post("/v1/models", model).refused(422);
     assert!(sentence.contains("the memory that it needs is 24 MiB"), "{sentence}");

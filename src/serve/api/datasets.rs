@@ -181,7 +181,7 @@ fn keep(
 fn write_targets(service: &Service, path: &std::path::Path, text: &str) -> Answer<tempfile::TempPath> {
     let bad = |error: csv::Error| Problem::bad(format!("the file: {error}"));
     let limits = &service.limits;
-    let (names, environments) = outline_of_csv(path, &limits.most(), limits.environments)?;
+    let (names, environments) = outline_of_csv(path, &limits.most())?;
     limits.check_environments(environments)?;
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let targets = parse_targets(text, &names, environments)?;
