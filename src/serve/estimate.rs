@@ -1,6 +1,6 @@
 //! What a service would say to a job, without taking it: the way in for tests that try many.
 
-use super::api::parse;
+use super::api::{look, parse};
 use super::describe::describe;
 use super::files::hash_of;
 use super::problem::Problem;
@@ -11,6 +11,7 @@ use super::store::Store;
 use crate::data::Dataset;
 use crate::model::Model;
 use crate::{Error, Result};
+use std::path::Path;
 
 /// Whoever tries.
 fn nobody() -> Holder {
@@ -24,6 +25,11 @@ impl Service {
         let request: Request = parse(body).map_err(said)?;
         let need = self.check(&request, None).map_err(said)?;
         Ok((need.bytes, need.operations))
+    }
+
+    /// The memory that reading a dataset would take, in bytes, by a look at its file; or why it would be refused.
+    pub fn estimate_upload(&self, path: &Path) -> std::result::Result<f64, String> {
+        look(&self.limits, path).map_err(|problem| problem.sentence)
     }
 
     /// Takes in a dataset, as if it had been uploaded; its id.

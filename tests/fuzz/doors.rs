@@ -93,6 +93,11 @@ impl Office {
     pub fn estimate(&self, body: &[u8]) -> Entered<(f64, f64)> {
         self.service.estimate(body)
     }
+
+    /// What reading an upload would take, in bytes.
+    pub fn estimate_upload(&self, path: &Path) -> Entered<f64> {
+        self.service.estimate_upload(path)
+    }
 }
 
 impl Drop for Office {

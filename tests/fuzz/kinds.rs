@@ -233,14 +233,14 @@ impl House {
         };
         std::fs::write(&path, first).unwrap();
         match kind {
-            Kind::Npz => uses::dataset(&doors::dataset(&path, None)?, folder),
+            Kind::Npz => self.enter_data(&path, None)?,
             Kind::Csv => {
                 let targets = second.map(|targets| {
                     let path = folder.join("targets.csv");
                     std::fs::write(&path, targets).unwrap();
                     path
                 });
-                uses::dataset(&doors::dataset(&path, targets.as_deref())?, folder);
+                self.enter_data(&path, targets.as_deref())?;
             }
             Kind::Parameters => uses::parameters(&doors::parameters(&path)?, folder),
             Kind::Model => uses::model(&doors::model(&path)?, folder),
@@ -260,6 +260,16 @@ impl House {
             Kind::Manifest => doors::manifest(&path)?,
             Kind::Request => uses::estimate(self.office.estimate(input)?),
         }
+        Ok(())
+    }
+
+    /// A look at a file must not take it for smaller than it is.
+    fn enter_data(&self, path: &Path, targets: Option<&Path>) -> Entered<()> {
+        let look = self.office.estimate_upload(path);
+        let data = doors::dataset(path, targets)?;
+        uses::dataset(&data, &self.folder);
+        let (looked, held) = (look?, 8 * data.samples().as_slice().len());
+        assert!(looked >= held as f64, "{looked} bytes by a look, {held} in truth");
         Ok(())
     }
 }

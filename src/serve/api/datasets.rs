@@ -7,6 +7,7 @@ use crate::model::Model;
 use crate::serve::audit::line;
 use crate::serve::describe::describe;
 use crate::serve::id::ContentId;
+use crate::serve::limits::Limits;
 use crate::serve::lists::{self, DatasetSummary, Page};
 use crate::serve::problem::{Problem, Refusal};
 use crate::serve::reading::Reading;
@@ -93,7 +94,7 @@ pub async fn upload(
             None => {
                 // What it takes is known before it is read, and all that are being read share what there is.
                 let looking = service.clone();
-                let look = move || look(&looking, &received, ending).map(|bytes| (received, bytes));
+                let look = move || look(&looking.limits, &received.path).map(|bytes| (received, bytes));
                 let (received, bytes) = blocking(look).await?;
                 let _memory = service.arriving.memory(bytes).await?;
                 let reading = service.clone();
@@ -136,12 +137,11 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Answer<T> + Send + '
 }
 
 /// Looks at a file's size and shape; the memory that reading it takes.
-fn look(service: &Service, received: &Received, ending: &str) -> Answer<f64> {
-    let limits = &service.limits;
-    let found = match ending {
+pub(in crate::serve) fn look(limits: &Limits, path: &std::path::Path) -> Answer<f64> {
+    let found = match path.extension() {
         // A small file can unpack to a large one.
-        ".npz" => Reading::of_npz(&received.path)?,
-        _ => Reading::of_csv(&received.path)?,
+        Some(ending) if ending == "npz" => Reading::of_npz(path)?,
+        _ => Reading::of_csv(path)?,
     };
     limits.check_variables(found.variables)?;
     limits.check_bytes(found.bytes)?;

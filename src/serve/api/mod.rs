@@ -7,6 +7,7 @@ mod page;
 mod uploads;
 mod various;
 
+pub(in crate::serve) use datasets::look;
 pub use openapi::document;
 
 use super::attempts::Verdict;
