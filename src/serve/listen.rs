@@ -138,7 +138,13 @@ impl Connection {
             tokio::select! {
                 // It has ended, well or not: who was cut off knows.
                 _ = connection.as_mut() => break,
-                () = guest.leave.notified() => break,
+                () = guest.leave.notified() => {
+                    // Who has asked in the meantime is answered first.
+                    if !guest.is_busy() {
+                        break;
+                    }
+                    guest.stay();
+                }
                 _ = stop.wait_for(|stop| *stop), if !stopping => {
                     if !guest.is_busy() {
                         break;
@@ -166,6 +172,11 @@ struct Guest {
 impl Guest {
     fn is_busy(&self) -> bool {
         self.requests.load(Ordering::Relaxed) > 0
+    }
+
+    /// Is counted again after it was asked to leave.
+    fn stay(self: &Arc<Self>) {
+        lock(&self.all).insert(self.number, Arc::downgrade(self));
     }
 }
 
@@ -293,6 +304,8 @@ mod tests {
         drop(answering);
         let sixth = guests.welcome().unwrap();
         assert!(left(&answered));
+        answered.stay();
+        assert!(!left(&answered), "it has asked before it could leave");
         drop((fourth, fifth, sixth));
         assert!(guests.welcome().is_some() && guests.most == 3);
     }
