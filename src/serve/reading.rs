@@ -57,18 +57,21 @@ impl Reading {
     /// Of a csv file, by its header and the number of its separators.
     pub fn of_csv(path: &Path) -> Result<Reading> {
         let variables = width_of_csv(path)?;
-        let (mut numbers, mut line, mut longest) = (1u64, 0u64, 0u64);
+        let (mut numbers, mut line, mut longest, mut last) = (1u64, 0u64, 0u64, 0u8);
         each_block(path, |block| {
             for byte in block {
                 line += 1;
                 match byte {
-                    b',' => numbers += 1,
-                    b'\n' => {
+                    // Lines end in either way, or in both at once.
+                    b'\n' if last == b'\r' => {}
+                    b'\n' | b'\r' => {
                         (numbers, longest) = (numbers + 1, longest.max(line));
                         line = 0;
                     }
+                    b',' => numbers += 1,
                     _ => {}
                 }
+                last = *byte;
             }
         })?;
         let longest = longest.max(line);
@@ -122,6 +125,14 @@ mod tests {
         std::fs::write(&path, "a,b,env\n1,2,0\n3,4,0").unwrap();
         let found = Reading::of_csv(&path).unwrap();
         assert_eq!(found, Reading { variables: 2, bytes: 9.0 * CSV_NUMBER + 8.0 * CSV_LINE });
+        // Old files of a Mac have no other ends of lines, and the reader knows that.
+        let lines = ["a,b", "1,2", "3,4", ""];
+        let bytes_of = |end: &str| {
+            std::fs::write(&path, lines.join(end)).unwrap();
+            Reading::of_csv(&path).unwrap().bytes
+        };
+        assert_eq!(bytes_of("\r"), bytes_of("\n"));
+        assert!((bytes_of("\r\n") - bytes_of("\n")).abs() <= CSV_LINE);
         let names: Vec<String> = (0..100_000).map(|j| format!("x{j}")).collect();
         std::fs::write(&path, names.join(",")).unwrap();
         assert_eq!(Reading::of_csv(&path).unwrap().variables, 100_000);
