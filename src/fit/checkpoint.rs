@@ -2,7 +2,7 @@
 
 use super::{AdamRecipe, Fingerprint, Problem, Settings};
 use crate::engine::State;
-use crate::model::TensorFile;
+use crate::model::{Parameters, Tensor, TensorFile};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -107,7 +107,18 @@ impl Checkpoint {
                 Error::file(path, format!("has the metadata {key} with other text than expected: {e}"))
             })
         }
-        let part = |prefix: &str| file.parameters(prefix).map(|parameters| parameters.cast());
+        let part = |prefix: &str| -> Result<Parameters<f32>> {
+            let parameters = file.parameters(prefix)?.cast::<f32>();
+            // What is finite in a file may be none of the numbers that training has.
+            for Tensor { name, values, .. } in parameters.tensors() {
+                if let Some(at) = values.iter().position(|value| !value.is_finite()) {
+                    let problem =
+                        format!("has {prefix}{name}[{at}] out of the range of f32, expected a number within");
+                    return Err(Error::file(path, problem));
+                }
+            }
+            Ok(parameters)
+        };
         Ok(Checkpoint {
             settings: parse(path, "settings", text("settings")?)?,
             data: parse(path, "data", text("data")?)?,
@@ -126,5 +137,38 @@ fn as_json(settings: &Settings) -> Map<String, Value> {
     match serde_json::to_value(settings).expect("settings serialise") {
         Value::Object(map) => map,
         _ => Map::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Matrix;
+    use crate::data::Dataset;
+    use crate::fit::{Rhythm, Unwatched};
+
+    #[test]
+    fn numbers_that_training_cannot_have_are_refused() {
+        let data =
+            Dataset::from_environments(vec![Matrix::from_fn(8, 2, |i, j| (i * (j + 1)) as f64)]).unwrap();
+        let settings = Settings { steps: Some(2), batch: Some(4), ..Settings::default() };
+        let problem = Problem::new(&data, &settings).unwrap();
+        let rhythm = Rhythm { report_every: 1, keep_every: 1 };
+        let outcome = problem.run(None, None, rhythm, &mut Unwatched).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.checkpoint.safetensors");
+        let checkpoint = Checkpoint::new(&problem, &outcome.state, &outcome.log);
+        checkpoint.write(&path).unwrap();
+        assert_eq!(Checkpoint::read(&path).unwrap(), checkpoint);
+        // The same in f64, with a number that f32 does not have.
+        let file = TensorFile::read(&path).unwrap();
+        let mut parts = PARTS.map(|prefix| file.parameters(prefix).unwrap());
+        parts[2].biases[1] = 1e39;
+        let metadata = ["steps", "data", "settings", "log"]
+            .map(|key| (key.to_owned(), file.metadata(key).unwrap().to_owned()));
+        let named: Vec<_> = PARTS.into_iter().zip(&parts).collect();
+        TensorFile::write(&path, &named, metadata.into()).unwrap();
+        let sentence = Checkpoint::read(&path).unwrap_err().to_string();
+        assert!(sentence.contains("biases[1] out of the range of f32"), "{sentence}");
     }
 }
