@@ -5,12 +5,10 @@
 //! stationary law under these shifts and compared with the environment's.
 
 mod evaluation;
-mod matching;
-mod root;
 
+pub(crate) use crate::predict::closed_form;
+pub use crate::predict::{MATCHED, Wanted, match_means};
 pub use evaluation::Evaluation;
-pub(crate) use matching::closed_form;
-pub use matching::{MATCHED, Wanted, match_means};
 
 use crate::data::Dataset;
 use crate::dense::moments;
