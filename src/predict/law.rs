@@ -14,6 +14,11 @@ const SAMPLES: usize = 2048;
 /// At least so many for each variable, or the covariance would be singular.
 const SAMPLES_EACH: usize = 8;
 
+/// Samples that the law of so many variables is estimated from.
+pub(crate) fn law_samples(d: usize) -> usize {
+    SAMPLES.max(SAMPLES_EACH * d)
+}
+
 /// Mean and covariance, in standard units where the model knows them, otherwise in the data's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Law {
@@ -98,7 +103,7 @@ fn sampled(
     seed: u64,
     progress: &Progress,
 ) -> Result<Vec<Result<Law>>> {
-    let samples = SAMPLES.max(SAMPLES_EACH * model.dim());
+    let samples = law_samples(model.dim());
     let draws: Vec<Draw<'_>> =
         interventions.iter().map(|intervention| Draw { intervention, samples, seed }).collect();
     let drawn = sampler.draw(model, &draws, settings, &progress.part())?;

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 /// Sweeps over several targets, one after the other.
 const SWEEPS: usize = 4;
 /// Samples that a mean is estimated from.
-const SAMPLES: usize = 512;
+pub(crate) const MATCHING_SAMPLES: usize = 512;
 /// A mean is matched if it misses by this part of the variable's standard deviation: the estimate errs by 0.04.
 const TOLERANCE: f64 = 2e-3;
 
@@ -132,7 +132,7 @@ pub(super) fn match_aims(
             .zip(&tried)
             .map(|(&k, intervention)| Draw {
                 intervention,
-                samples: SAMPLES,
+                samples: MATCHING_SAMPLES,
                 seed: seed.wrapping_add(k as u64),
             })
             .collect();

@@ -11,6 +11,7 @@
 //! | `law` | the mean and covariance of a model under an intervention: all that is asked of a model here |
 //! | `transport` | the map between two laws |
 //! | `anchor` | the observed rows, and where they go |
+//! | `prediction` | samples of the law, or observed rows that are moved |
 //!
 //! A new kind of model needs its own branch in [`laws_of`]. One that averages the effects of several models averages
 //! their maps in [`transport_maps`], which is where each of them has found its own shifts.
@@ -18,6 +19,7 @@
 mod anchor;
 mod law;
 mod matching;
+mod prediction;
 mod root;
 #[cfg(test)]
 mod tests;
@@ -25,8 +27,10 @@ mod transport;
 mod treatment;
 
 pub use anchor::{Origin, anchored, transport_maps};
+pub(crate) use law::law_samples;
 pub use law::{Law, laws_of};
-pub(crate) use matching::closed_form;
 pub use matching::{MATCHED, Wanted, match_means};
-pub use transport::TransportMap;
+pub(crate) use matching::{MATCHING_SAMPLES, closed_form};
+pub use prediction::{Start, predicted};
+pub use transport::{Deviations, TransportMap};
 pub use treatment::{Treatment, interventions_for};
