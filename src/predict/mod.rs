@@ -13,6 +13,34 @@
 //! | `anchor` | the observed rows, and where they go |
 //! | `prediction` | samples of the law, or observed rows that are moved |
 //!
+//! ```
+//! use skds::data::Dataset;
+//! use skds::model::{Drift, Model, Noise, Parameters};
+//! use skds::predict::{Origin, Treatment, Wanted, anchored};
+//! use skds::sample::{SampleSettings, Sampler};
+//! use skds::{Matrix, Progress};
+//!
+//! // x1 follows x0: dX = W X dt + dB.
+//! let model = Model::new(Parameters {
+//!     drift: Drift::Linear { weights: Matrix::from_rows(2, 2, vec![-1.0, 0.0, 0.5, -1.0]) },
+//!     biases: vec![0.0; 2],
+//!     noise: Noise::Diagonal { log_noise: vec![0.0; 2] },
+//!     shift: None,
+//!     log_scale: None,
+//! });
+//! let data = Dataset::from_environments(vec![Matrix::from_rows(2, 2, vec![0.0, 0.0, 2.0, 4.0])])?;
+//!
+//! // Where do these rows go if the mean of x0 becomes 3?
+//! let origin = Origin::of(&model, &data)?;
+//! let treatment = Treatment::setting(&model, Wanted { targets: vec![0], means: vec![3.0] });
+//! let (sampler, settings) = (Sampler::cpu(), SampleSettings::default());
+//! let moved = anchored(&sampler, &model, &origin, &treatment, &settings, 0, &Progress::default())?;
+//! for (found, expected) in moved.as_slice().iter().zip([2.0, 1.0, 4.0, 5.0]) {
+//!     assert!((found - expected).abs() < 1e-12);
+//! }
+//! # Ok::<(), skds::Error>(())
+//! ```
+//!
 //! A new kind of model needs its own branch in [`laws_of`]. One that averages the effects of several models averages
 //! their maps in [`transport_maps`], which is where each of them has found its own shifts.
 
