@@ -150,6 +150,13 @@ pub(crate) fn symmetric_root(matrix: MatRef<'_, f64>) -> Result<Matrix<f64>> {
     Ok(Matrix::from_fn(d, d, |i, j| (0..d).map(|k| vectors[(i, k)] * roots[k] * vectors[(j, k)]).sum()))
 }
 
+/// The eigenvalues of a symmetric matrix, ascending, and its eigenvectors as columns.
+pub(crate) fn symmetric_eigen(matrix: MatRef<'_, f64>) -> Result<(Vec<f64>, Mat<f64>)> {
+    let mut vectors = Mat::zeros(matrix.nrows(), matrix.nrows());
+    let values = symmetric(matrix, Some(vectors.as_mut()))?;
+    Ok((values, vectors))
+}
+
 /// The eigenvalues of a symmetric matrix, ascending, and its eigenvectors as columns if there is a place for them.
 fn symmetric(matrix: MatRef<'_, f64>, vectors: Option<MatMut<'_, f64>>) -> Result<Vec<f64>> {
     let d = matrix.nrows();

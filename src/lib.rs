@@ -6,7 +6,7 @@
 //! Bleile, Lumpp and Drton, *Efficient Learning of Stationary Diffusions with Stein-type Discrepancies*.
 //!
 //! From top to bottom the modules are the way of the data: [`data`] → [`kernel`], [`objective`], [`model`] →
-//! [`engine`] → [`fit`] → [`sample`], [`evaluate`], [`metric`], [`graph`] → [`plot`], [`cli`]; [`simulate`] makes data, [`mod@bench`] measures, [`serve`] is all of it over HTTP.
+//! [`engine`] → [`fit`] → [`sample`], [`predict`], [`evaluate`], [`metric`], [`graph`] → [`plot`], [`cli`]; [`simulate`] makes data, [`mod@bench`] measures, [`serve`] is all of it over HTTP.
 //!
 //! ```
 //! use skds::data::Dataset;
@@ -63,6 +63,7 @@ mod named;
 pub mod objective;
 mod output;
 pub mod plot;
+pub mod predict;
 mod progress;
 pub mod sample;
 mod scalar;

@@ -19,7 +19,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// ```
 #[derive(Debug, Default)]
 pub struct Progress {
-    done: AtomicU64,
+    done: Arc<AtomicU64>,
+    /// Units that were done before what this counts.
+    before: u64,
     stopped: Arc<AtomicBool>,
 }
 
@@ -37,7 +39,7 @@ impl Progress {
 
     /// So many are done by now; an error if the work shall stop.
     pub fn set(&self, units: u64) -> Result<()> {
-        self.done.store(units, Ordering::Relaxed);
+        self.done.store(self.before + units, Ordering::Relaxed);
         self.check()
     }
 
@@ -53,6 +55,11 @@ impl Progress {
 
     /// For a part of the work, with a count of its own: it stops when the whole does.
     pub fn part(&self) -> Progress {
-        Progress { done: AtomicU64::new(0), stopped: self.stopped.clone() }
+        Progress { stopped: self.stopped.clone(), ..Progress::default() }
+    }
+
+    /// For work that comes after so many units of other work, and sets how many of its own are done.
+    pub(crate) fn after(&self, units: u64) -> Progress {
+        Progress { done: self.done.clone(), before: self.before + units, stopped: self.stopped.clone() }
     }
 }

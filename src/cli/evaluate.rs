@@ -4,8 +4,9 @@ use super::device::DeviceArgs;
 use super::remote::{self, Remote};
 use super::{print_report, progress::Watch};
 use crate::data::Dataset;
-use crate::evaluate::{Evaluation, PREDICTED, check_test_data, predict};
+use crate::evaluate::{check_test_data, evaluate, evaluated};
 use crate::model::Model;
+use crate::predict::Origin;
 use crate::sample::{Method, SampleSettings};
 use crate::serve::{EvaluateRequest, Request};
 use crate::{Progress, Result};
@@ -19,7 +20,13 @@ use std::sync::Arc;
 the shifts of the drift that reproduce those means, draws as many samples as the environment has, and
 compares: mse (of means), w2 (exact squared 2-Wasserstein distance), sinkhorn (entropic, debiased).
 
+With --from the rows of the first environment without targets are moved by what the model says changes, so
+that the targets' means are those it was told, and compared too. Beside them stand two floors: 'no effect'
+moves the targets alone; 'additive' moves a combination of targets by the sum of the changes of means that
+were observed under each target alone, where the data of --from has these.
+
 Examples:
+  skds evaluate model.safetensors test.npz --from train.npz
   skds evaluate model.safetensors test.npz
   skds evaluate model.safetensors test.csv --targets targets.csv --json"
 )]
@@ -31,6 +38,12 @@ pub(super) struct Args {
     /// Intervention targets for csv data: one row per environment, one 0/1 column per variable
     #[arg(long, value_name = "FILE")]
     targets: Option<PathBuf>,
+    /// The training data: predict from its observed rows too, and compare with floors that need no model
+    #[arg(long, value_name = "TRAIN")]
+    from: Option<PathBuf>,
+    /// The targets file of --from, for csv data
+    #[arg(long, value_name = "FILE", requires = "from")]
+    from_targets: Option<PathBuf>,
     /// How to sample: auto (exact for linear models), exact or euler
     #[arg(long, default_value = "auto")]
     method: Method,
@@ -51,22 +64,34 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let model = Model::read(&args.model)?;
     let test = Dataset::read(&args.test, args.targets.as_deref())?;
     check_test_data(&model, &test)?;
+    let train = train(args, &model)?;
     let settings =
         SampleSettings { method: args.method, nonnegative: args.nonnegative, ..SampleSettings::default() };
     let sampler = args.device.sampler(settings.method_for(&model)?)?;
     let progress = Arc::new(Progress::default());
-    let watch = Watch::new("parts", progress.clone(), PREDICTED);
-    let predictions = predict(&sampler, &model, &test, &settings, args.seed, &progress)?;
+    let watch = Watch::new("parts", progress.clone(), evaluated(train.is_some()));
+    let report = evaluate(&sampler, &model, &test, train.as_ref(), &settings, args.seed, &progress)?;
     drop(watch);
-    let report = Evaluation::new(predictions);
     print_report(args.json, &report, || report.to_text())
+}
+
+/// The data of --from, which has rows to start from.
+fn train(args: &Args, model: &Model) -> Result<Option<Dataset>> {
+    let Some(path) = &args.from else { return Ok(None) };
+    let train = Dataset::read(path, args.from_targets.as_deref())?;
+    Origin::of(model, &train)?;
+    Ok(Some(train))
 }
 
 /// The same predictions by a service.
 pub(super) fn run_remote(args: &Args, remote: &Remote) -> Result<()> {
+    // What is wrong is said before anything is sent.
+    train(args, &Model::read(&args.model)?)?;
+    let from = args.from.as_ref().map(|from| remote.upload_dataset(from, args.from_targets.as_deref()));
     let request = Request::Evaluate(EvaluateRequest {
         model: remote::id(remote.upload_model(&args.model)?)?,
         dataset: remote::id(remote.upload_dataset(&args.test, args.targets.as_deref())?)?,
+        from: from.transpose()?.map(remote::id).transpose()?,
         method: args.method,
         nonnegative: args.nonnegative,
         seed: args.seed,

@@ -1,11 +1,12 @@
-//! `skds sample`: draws from the stationary law of a model, as it is or under an intervention.
+//! `skds sample`: draws from the stationary law of a model, as it is or under an intervention, or moves observed rows.
 
 use super::device::DeviceArgs;
 use super::remote::{self, Remote};
 use super::{print_report, progress::Watch};
 use crate::data::{Dataset, Format};
 use crate::model::Model;
-use crate::sample::{Draw, EulerSettings, Intervention, Method, SampleSettings};
+use crate::predict::{Origin, Start, Treatment, predicted};
+use crate::sample::{EulerSettings, Method, SampleSettings};
 use crate::serve::{Request, SampleRequest};
 use crate::{Error, Matrix, Progress, Result};
 use serde::Serialize;
@@ -16,8 +17,10 @@ use std::time::Instant;
 
 /// Variables that the table shows; the report as JSON has all of them.
 const TABLE_ROWS: usize = 40;
+/// Samples of a law if nothing is said.
+const SAMPLES: usize = 1000;
 
-/// Draw samples from the stationary law of a model.
+/// Draw samples from the stationary law of a model, or move observed rows as it says.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   # Mean and standard deviation of every variable, from 1000 samples
@@ -32,14 +35,28 @@ const TABLE_ROWS: usize = 40;
   # What if something pushed gene1 up and doubled the noise of gene2?
   skds sample model.safetensors --shift gene1=1.5 --scale gene2=2
 
+  # What if gene1 had the mean 2.5 and gene3 the mean 0?
+  skds sample model.safetensors --set gene1=2.5 --set gene3=0
+
+  # Where do the rows that were observed go? Their law is kept, only the model's effects are added
+  skds sample model.safetensors --from train.npz --set gene1=2.5 -o moved.npz
+
   # By simulation with a shorter step, as gene expression: never below 0
   skds sample model.safetensors --method euler --dt 0.002 --nonnegative")]
 pub(super) struct Args {
     /// The model: a safetensors file
     model: PathBuf,
-    /// How many samples, at least 2
-    #[arg(short, long = "samples", value_name = "N", default_value_t = 1000)]
-    n: usize,
+    /// How many samples, at least 2. With --from so many of its rows, drawn without replacement
+    /// [default: 1000, with --from all rows]
+    #[arg(short, long = "samples", value_name = "N")]
+    n: Option<usize>,
+    /// Start from data instead of the model's law: the rows of the first environment without targets, moved by what the
+    /// model says changes between rest and the intervention
+    #[arg(long, value_name = "DATA")]
+    from: Option<PathBuf>,
+    /// The targets file of --from, for csv data
+    #[arg(long, value_name = "FILE", requires = "from")]
+    from_targets: Option<PathBuf>,
     /// Write the samples to this .npz or .csv file
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -49,6 +66,9 @@ pub(super) struct Args {
     /// Add V to the drift of variable NAME, on top of --env: in the data's units per unit of time. Repeatable
     #[arg(long, value_name = "NAME=V")]
     shift: Vec<String>,
+    /// Bring the mean of variable NAME to V, in the data's units, by a shift that is found. Repeatable
+    #[arg(long, value_name = "NAME=V")]
+    set: Vec<String>,
     /// Multiply the noise of variable NAME by V, on top of --env. Repeatable
     #[arg(long, value_name = "NAME=V")]
     scale: Vec<String>,
@@ -88,10 +108,20 @@ struct Report {
     method: &'static str,
     device: String,
     seed: u64,
+    /// The environment whose rows were moved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<From>,
     variables: Vec<Variable>,
     seconds: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     output: Option<PathBuf>,
+}
+
+/// Where rows came from.
+#[derive(Serialize)]
+struct From {
+    data: PathBuf,
+    environment: usize,
 }
 
 /// One variable's samples in two numbers.
@@ -104,31 +134,30 @@ struct Variable {
 
 pub(super) fn run(args: &Args) -> Result<()> {
     let model = Model::read(&args.model)?;
-    if args.n < 2 {
-        return Err(Error::invalid(format!("found -n {}, expected at least 2 samples", args.n)));
-    }
     if let Some(path) = &args.output {
         Format::of(path, &model.names)?;
     }
-    let intervention = intervention(args, &model)?;
+    let treatment = treatment(args, &model)?;
     let euler = EulerSettings { dt: args.dt, burn_in: args.burn_in, thin: args.thin, chains: args.chains };
     euler.check()?;
     let settings = SampleSettings { method: args.method, euler, nonnegative: args.nonnegative };
     let method = settings.method_for(&model)?;
+    let start_from = start_from(args, &model)?;
     let sampler = args.device.sampler(method)?;
     let start = Instant::now();
     let progress = Arc::new(Progress::default());
-    let watch = (method == Method::Euler)
-        .then(|| Watch::new("steps", progress.clone(), sampler.steps_for(args.n, &settings)));
-    let draw = Draw { intervention: &intervention, samples: args.n, seed: args.seed };
-    let samples = sampler.draw(&model, &[draw], &settings, &progress)?.remove(0)?;
+    let counted = start_from.counted(&sampler, &treatment, &settings);
+    let watch =
+        (method == Method::Euler && counted > 0).then(|| Watch::new("steps", progress.clone(), counted));
+    let samples = predicted(&sampler, &model, &start_from, &treatment, &settings, args.seed, &progress)?;
     drop(watch);
     let seconds = start.elapsed().as_secs_f64();
     let report = Report {
-        n: args.n,
+        n: samples.rows(),
         method: method.name(),
         device: sampler.device(&model, method),
         seed: args.seed,
+        from: from(args, &start_from),
         variables: summary(&samples, &model.names),
         seconds,
         output: args.output.clone(),
@@ -145,16 +174,18 @@ pub(super) fn run_remote(args: &Args, remote: &Remote) -> Result<()> {
     if let Some(path) = &args.output {
         Format::of(path, &model.names)?;
     }
-    let named = |option: &str, texts: &[String]| -> Result<BTreeMap<String, f64>> {
-        let found = assignments(option, texts, &model)?;
-        Ok(found.into_iter().map(|(variable, value)| (model.names[variable].clone(), value)).collect())
-    };
+    // What is wrong is said before anything is sent.
+    treatment(args, &model)?;
+    let start_from = start_from(args, &model)?;
+    let origin = args.from.as_ref().map(|from| remote.upload_dataset(from, args.from_targets.as_deref()));
     let request = Request::Sample(SampleRequest {
         model: remote::id(remote.upload_model(&args.model)?)?,
         n: args.n,
+        from: origin.transpose()?.map(remote::id).transpose()?,
         env: args.env,
-        shift: named("--shift", &args.shift)?,
-        scale: named("--scale", &args.scale)?,
+        shift: assignments("--shift", &args.shift)?,
+        scale: assignments("--scale", &args.scale)?,
+        set: assignments("--set", &args.set)?,
         method: args.method,
         dt: Some(args.dt),
         burn_in: Some(args.burn_in),
@@ -176,10 +207,11 @@ pub(super) fn run_remote(args: &Args, remote: &Remote) -> Result<()> {
     let data = Dataset::read(&fetched, None)?;
     let method = SampleSettings { method: args.method, ..SampleSettings::default() }.method_for(&model)?;
     let report = Report {
-        n: args.n,
+        n: data.samples().rows(),
         method: method.name(),
         device: "the service".into(),
         seed: args.seed,
+        from: from(args, &start_from),
         variables: summary(data.samples(), &model.names),
         seconds: start.elapsed().as_secs_f64(),
         output: args.output.clone(),
@@ -190,23 +222,33 @@ pub(super) fn run_remote(args: &Args, remote: &Remote) -> Result<()> {
     print_report(args.json, &report, || report.to_text(args.output.as_deref()))
 }
 
-fn intervention(args: &Args, model: &Model) -> Result<Intervention> {
-    let mut intervention = match args.env {
-        Some(e) => Intervention::of_environment(model, e)?,
-        None => Intervention::none(model.dim()),
-    };
-    for (variable, by) in assignments("--shift", &args.shift, model)? {
-        intervention.add_shift(variable, by)?;
-    }
-    for (variable, factor) in assignments("--scale", &args.scale, model)? {
-        intervention.multiply_noise(variable, factor)?;
-    }
-    Ok(intervention)
+fn treatment(args: &Args, model: &Model) -> Result<Treatment> {
+    let shift = assignments("--shift", &args.shift)?;
+    let scale = assignments("--scale", &args.scale)?;
+    Treatment::named(model, args.env, &shift, &scale, &assignments("--set", &args.set)?)
 }
 
-/// The variables and numbers of every NAME=V; a variable may be named once.
-fn assignments(option: &str, texts: &[String], model: &Model) -> Result<Vec<(usize, f64)>> {
-    let mut all: Vec<(usize, f64)> = Vec::new();
+fn start_from(args: &Args, model: &Model) -> Result<Start> {
+    if let Some(n) = args.n.filter(|n| *n < 2) {
+        return Err(Error::invalid(format!("found -n {n}, expected at least 2 samples")));
+    }
+    let Some(path) = &args.from else { return Ok(Start::Law(args.n.unwrap_or(SAMPLES))) };
+    let data = Dataset::read(path, args.from_targets.as_deref())?;
+    Ok(Start::Data(Origin::of(model, &data)?.draw(args.n, args.seed)?))
+}
+
+fn from(args: &Args, start: &Start) -> Option<From> {
+    match (&args.from, start) {
+        (Some(data), Start::Data(origin)) => {
+            Some(From { data: data.clone(), environment: origin.environment })
+        }
+        _ => None,
+    }
+}
+
+/// The names and numbers of every NAME=V; a variable may be named once.
+fn assignments(option: &str, texts: &[String]) -> Result<BTreeMap<String, f64>> {
+    let mut all = BTreeMap::new();
     for text in texts {
         // Names may contain '=', numbers do not.
         let parsed = text.rsplit_once('=').and_then(|(name, value)| Some((name, value.trim().parse().ok()?)));
@@ -215,11 +257,9 @@ fn assignments(option: &str, texts: &[String], model: &Model) -> Result<Vec<(usi
                 "found {option} {text}, expected NAME=V with the name of a variable and a number"
             )));
         };
-        let variable = model.variable(name)?;
-        if all.iter().any(|(known, _)| *known == variable) {
+        if all.insert(name.to_owned(), value).is_some() {
             return Err(Error::invalid(format!("found {option} for '{name}' twice, expected it once")));
         }
-        all.push((variable, value));
     }
     Ok(all)
 }
@@ -246,10 +286,13 @@ fn summary(samples: &Matrix<f64>, names: &[String]) -> Vec<Variable> {
 impl Report {
     fn to_text(&self, output: Option<&Path>) -> String {
         let Report { n, method, device, seconds, variables, .. } = self;
-        let first = format!(
-            "{n} samples of {} variables, method {method} on {device}, {seconds:.3} s",
-            variables.len()
-        );
+        let what = match &self.from {
+            Some(From { data, environment }) => {
+                format!("{n} rows of {}, environment {environment}, moved", data.display())
+            }
+            None => format!("{n} samples of {} variables", variables.len()),
+        };
+        let first = format!("{what}, method {method} on {device}, {seconds:.3} s");
         if let Some(path) = output {
             return format!("{first}, written to {}", path.display());
         }

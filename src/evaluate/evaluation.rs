@@ -1,6 +1,6 @@
 //! All predictions of a test, and what they come to.
 
-use super::{Prediction, Scores, median};
+use super::{AnchoredScores, Prediction, Scores, median};
 use serde::Serialize;
 
 /// How test environments were predicted.
@@ -16,30 +16,79 @@ pub struct Evaluation {
     pub mean: Scores,
     /// One per environment.
     pub predictions: Vec<Prediction>,
+    /// Predictions that start from observed rows, if there were any to start from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub anchored: Option<Comparison>,
+    /// What the same rows predict without a model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub floors: Option<Floors>,
+}
+
+/// Distances of one way to predict.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// How many environments it predicts.
+    pub environments: usize,
+    /// The medians over these.
+    pub median: Scores,
+    /// Their means.
+    pub mean: Scores,
+    /// One per environment of the test.
+    pub scores: Vec<Option<Scores>>,
+}
+
+/// What can be predicted without a model.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Floors {
+    /// Only the targets move.
+    pub none: Comparison,
+    /// The effects of single interventions add up; none if no test environment is a combination of such.
+    pub additive: Option<Comparison>,
+}
+
+impl Comparison {
+    fn new(scores: Vec<Option<Scores>>) -> Self {
+        let known: Vec<Scores> = scores.iter().flatten().copied().collect();
+        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+        let each = |of: fn(&[f64]) -> f64| {
+            let part = |part: fn(&Scores) -> f64| of(&known.iter().map(part).collect::<Vec<_>>());
+            Scores { mse: part(|s| s.mse), w2: part(|s| s.w2), sinkhorn: part(|s| s.sinkhorn) }
+        };
+        Comparison { environments: known.len(), median: each(median), mean: each(mean), scores }
+    }
 }
 
 impl Evaluation {
     /// Of predictions.
     pub fn new(predictions: Vec<Prediction>) -> Self {
-        let scores: Vec<Scores> = predictions.iter().filter_map(|p| p.scores).collect();
-        let of = |part: fn(&Scores) -> f64| scores.iter().map(part).collect::<Vec<_>>();
-        let (mse, w2, sinkhorn) = (of(|s| s.mse), of(|s| s.w2), of(|s| s.sinkhorn));
-        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+        let all = Comparison::new(predictions.iter().map(|p| p.scores).collect());
         Evaluation {
             environments: predictions.len(),
-            unstable: predictions.len() - scores.len(),
-            median: Scores { mse: median(&mse), w2: median(&w2), sinkhorn: median(&sinkhorn) },
-            mean: Scores { mse: mean(&mse), w2: mean(&w2), sinkhorn: mean(&sinkhorn) },
+            unstable: predictions.len() - all.environments,
+            median: all.median,
+            mean: all.mean,
             predictions,
+            anchored: None,
+            floors: None,
+        }
+    }
+
+    /// With predictions that start from observed rows.
+    pub fn with_anchored(self, scores: AnchoredScores) -> Self {
+        let additive = Comparison::new(scores.additive);
+        Evaluation {
+            anchored: Some(Comparison::new(scores.anchored)),
+            floors: Some(Floors {
+                none: Comparison::new(scores.none),
+                additive: (additive.environments > 0).then_some(additive),
+            }),
+            ..self
         }
     }
 
     /// A row per environment, and below them medians and means.
     pub fn to_text(&self) -> String {
-        let row =
-            |name: &str, s: &Scores| format!("{name:<28}{:>12.4}{:>12.4}{:>12.4}", s.mse, s.w2, s.sinkhorn);
-        let mut lines =
-            vec![format!("{:<28}{:>12}{:>12}{:>12}", "environment, target", "mse", "w2", "sinkhorn")];
+        let mut lines = vec![header("environment, target")];
         for p in &self.predictions {
             let name = format!("{:<4} {}", p.environment, p.targets.join(", "));
             lines.push(match (&p.scores, &p.unstable) {
@@ -49,7 +98,31 @@ impl Evaluation {
         }
         lines.push(row("median", &self.median));
         lines.push(row("mean", &self.mean));
+        if let (Some(anchored), Some(floors)) = (&self.anchored, &self.floors) {
+            lines.push(format!("\n{}", header("median of")));
+            lines.push(row("samples of the law", &self.median));
+            lines.push(self.median_of("anchored at the data", anchored));
+            lines.push(self.median_of("floor: no effect", &floors.none));
+            lines.extend(floors.additive.as_ref().map(|floor| self.median_of("floor: additive", floor)));
+        }
         lines.push(format!("\n{} of {} predictions are unstable", self.unstable, self.environments));
         lines.join("\n")
     }
+
+    /// Medians over fewer environments than others are not to be compared with these, and say so.
+    fn median_of(&self, name: &str, comparison: &Comparison) -> String {
+        let row = row(name, &comparison.median);
+        match comparison.environments == self.environments {
+            true => row,
+            false => format!("{row}  over {} of {} environments", comparison.environments, self.environments),
+        }
+    }
+}
+
+fn header(name: &str) -> String {
+    format!("{name:<28}{:>12}{:>12}{:>12}", "mse", "w2", "sinkhorn")
+}
+
+fn row(name: &str, scores: &Scores) -> String {
+    format!("{name:<28}{:>12.4}{:>12.4}{:>12.4}", scores.mse, scores.w2, scores.sinkhorn)
 }

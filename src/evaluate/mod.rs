@@ -3,19 +3,24 @@
 //! Of each test environment the model is told which variables are intervened on and their means. [`match_means`] finds
 //! the shifts of the drift that reproduce those means; as many samples as the environment has are drawn from the
 //! stationary law under these shifts and compared with the environment's.
+//!
+//! With training data to start from, [`predict_anchored`] moves its observational rows instead ([`crate::predict`]), and
+//! compares them beside floors that need no model.
 
+mod anchored;
 mod evaluation;
-mod matching;
-mod root;
+mod floors;
 
-pub use evaluation::Evaluation;
-pub(crate) use matching::closed_form;
-pub use matching::{MATCHED, Wanted, match_means};
+pub(crate) use crate::predict::closed_form;
+pub use crate::predict::{MATCHED, Wanted, match_means};
+pub use anchored::{AnchoredScores, predict_anchored};
+pub use evaluation::{Comparison, Evaluation, Floors};
 
 use crate::data::Dataset;
 use crate::dense::moments;
 use crate::metric::{mean_squared_error, sinkhorn_divergence, wasserstein2};
 use crate::model::Model;
+use crate::predict::Origin;
 use crate::sample::{Draw, Intervention, SampleSettings, Sampler};
 use crate::{Error, Matrix, Progress, Result};
 use serde::{Deserialize, Serialize};
@@ -74,6 +79,37 @@ pub fn told_of(test: &Dataset) -> Vec<Wanted> {
 
 /// What progress counts to when everything is predicted and compared.
 pub const PREDICTED: u64 = 1000;
+
+/// Everything that is known of how well a model predicts: by the paper's protocol and, with training data, from its
+/// observational rows. `progress` counts to [`evaluated`].
+pub fn evaluate(
+    sampler: &Sampler,
+    model: &Model,
+    test: &Dataset,
+    train: Option<&Dataset>,
+    settings: &SampleSettings,
+    seed: u64,
+    progress: &Progress,
+) -> Result<Evaluation> {
+    if let Some(train) = train {
+        // Refused before anything is computed.
+        Origin::of(model, train)?;
+    }
+    let evaluation = Evaluation::new(predict(sampler, model, test, settings, seed, progress)?);
+    Ok(match train {
+        Some(train) => {
+            let progress = progress.after(PREDICTED);
+            let scores = predict_anchored(sampler, model, test, train, settings, seed, &progress)?;
+            evaluation.with_anchored(scores)
+        }
+        None => evaluation,
+    })
+}
+
+/// What progress counts to in [`evaluate`], with training data or without.
+pub const fn evaluated(with_train: bool) -> u64 {
+    if with_train { 2 * PREDICTED } else { PREDICTED }
+}
 
 /// Predicts every environment of the test data and compares. `progress` counts to [`PREDICTED`].
 pub fn predict(
@@ -142,21 +178,27 @@ pub fn compare_samples(
         Err(Error::NonFinite(reason)) => return Ok((None, Some(reason))),
         Err(other) => return Err(other),
     };
-    if let Some((j, deviation)) = widest(&samples).filter(|(_, deviation)| *deviation > LARGEST_DEVIATION) {
-        return Ok((
-            None,
-            Some(format!(
-                "variable '{}' has the standard deviation {deviation:.3e}, expected at most {LARGEST_DEVIATION}",
-                names[j]
-            )),
-        ));
+    if let Some(reason) = too_wide(names, &samples) {
+        return Ok((None, Some(reason)));
     }
-    let scores = Scores {
-        mse: mean_squared_error(&samples, truth)?,
-        w2: wasserstein2(&samples, truth)?,
-        sinkhorn: sinkhorn_divergence(&samples, truth)?,
-    };
-    Ok((Some(scores), None))
+    Ok((Some(distances(&samples, truth)?), None))
+}
+
+/// Why samples count as those of no law, if they do.
+fn too_wide(names: &[String], samples: &Matrix<f64>) -> Option<String> {
+    let (j, deviation) = widest(samples).filter(|(_, deviation)| *deviation > LARGEST_DEVIATION)?;
+    Some(format!(
+        "variable '{}' has the standard deviation {deviation:.3e}, expected at most {LARGEST_DEVIATION}",
+        names[j]
+    ))
+}
+
+fn distances(samples: &Matrix<f64>, truth: &Matrix<f64>) -> Result<Scores> {
+    Ok(Scores {
+        mse: mean_squared_error(samples, truth)?,
+        w2: wasserstein2(samples, truth)?,
+        sinkhorn: sinkhorn_divergence(samples, truth)?,
+    })
 }
 
 /// Distances are in standard units where the model knows them, so that no variable outweighs the others by its scale.

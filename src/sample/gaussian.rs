@@ -42,7 +42,7 @@ impl Gaussian {
         }
         let solved = lyapunov::solve(weights.view(), a.view()).filter(|(_, residual)| *residual <= RESIDUAL);
         let Some((sigma, _)) = solved else { return Err(no_law(weights)?) };
-        let mean = solve_for_mean(weights, bias);
+        let mean = stationary_mean(weights, bias);
         if mean.iter().any(|m| !m.is_finite()) {
             return Err(no_law(weights)?);
         }
@@ -70,8 +70,8 @@ impl Gaussian {
     }
 }
 
-/// −W⁻¹ b, with one step of refinement.
-fn solve_for_mean(weights: &Matrix<f64>, bias: &[f64]) -> Vec<f64> {
+/// The mean alone, −W⁻¹ b, with one step of refinement. Not finite if W is singular.
+pub(crate) fn stationary_mean(weights: &Matrix<f64>, bias: &[f64]) -> Vec<f64> {
     let d = bias.len();
     let lu = Lu::of(weights.view());
     let mut mean = Mat::from_fn(d, 1, |i, _| -bias[i]);

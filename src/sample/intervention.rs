@@ -121,7 +121,7 @@ impl Intervention {
     }
 
     /// Checks that this is about as many variables as the model has.
-    pub(super) fn check_fits(&self, parameters: &Parameters<f64>) -> Result<()> {
+    pub(crate) fn check_fits(&self, parameters: &Parameters<f64>) -> Result<()> {
         let d = parameters.dim();
         if self.shift.len() != d || self.log_scale.len() != d {
             return Err(Error::invalid(format!(

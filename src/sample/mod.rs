@@ -13,6 +13,7 @@ mod tests;
 
 pub use euler::EulerSettings;
 pub use gaussian::Gaussian;
+pub(crate) use gaussian::stationary_mean;
 pub use intervention::Intervention;
 pub use sampler::{Draw, Sampler};
 pub use stability::spectral_abscissa;

@@ -100,8 +100,8 @@ impl Limits {
     pub fn check(&self, request: &Request, need: &Need) -> Result<(), Problem> {
         match request {
             Request::Simulate(simulate) => self.check_variables(simulate.settings.dim)?,
-            Request::Sample(sample) if sample.n > self.samples => {
-                return Err(self.over("the number of samples", sample.n, self.samples));
+            Request::Sample(sample) if sample.samples() > self.samples => {
+                return Err(self.over("the number of samples", sample.samples(), self.samples));
             }
             _ => {}
         }

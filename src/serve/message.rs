@@ -22,6 +22,8 @@ pub struct Assignment {
     /// The job's own folder.
     pub folder: PathBuf,
     pub dataset: Option<PathBuf>,
+    /// The data that predictions start from.
+    pub origin: Option<PathBuf>,
     pub model: Option<PathBuf>,
 }
 

@@ -5,6 +5,7 @@ use super::store::{DatasetInfo, ModelInfo};
 use crate::fit::{AdamRecipe, EnvironmentsPerStep, Form, Solver};
 use crate::model::PenaltyKind;
 use crate::model::basis::FeatureChoice;
+use crate::predict::{MATCHING_SAMPLES, law_samples};
 use crate::sample::{Method, Sampler};
 use crate::solve::{bytes_of_fit, fits_at_once};
 
@@ -30,10 +31,24 @@ struct Sizes {
     parameters: f64,
     /// Whether the model has a law in closed form.
     linear: bool,
+    /// The data that predictions start from.
+    origin: Option<OriginSizes>,
+}
+
+/// Rows of data that predictions start from.
+struct OriginSizes {
+    rows: f64,
+    /// Those of its first environment without targets.
+    moved: f64,
 }
 
 impl Need {
-    pub fn of(request: &Request, data: Option<&DatasetInfo>, model: Option<&ModelInfo>) -> Need {
+    pub fn of(
+        request: &Request,
+        data: Option<&DatasetInfo>,
+        origin: Option<&DatasetInfo>,
+        model: Option<&ModelInfo>,
+    ) -> Need {
         let names = data.map(|data| &data.variables).or(model.map(|model| &model.variables));
         let sizes = Sizes {
             d: names.map_or(0, Vec::len) as f64,
@@ -41,6 +56,11 @@ impl Need {
             environments: data.iter().flat_map(|data| &data.environments).map(|e| e.rows).collect(),
             parameters: model.map_or(0, |model| model.parameters) as f64,
             linear: model.is_some_and(|model| model.kind == "linear"),
+            origin: origin.map(|origin| OriginSizes {
+                rows: origin.rows as f64,
+                // Without such an environment the job says so.
+                moved: origin.environments.iter().find(|e| e.target_count == 0).map_or(0, |e| e.rows) as f64,
+            }),
         };
         match request {
             Request::Fit(fit) => sizes.fit(fit),
@@ -122,30 +142,52 @@ impl Sizes {
     }
 
     fn sample(&self, request: &SampleRequest) -> Need {
-        let (settings, n, d) = (request.settings(), request.n as f64, self.d);
+        let (settings, d) = (request.settings(), self.d);
         let exact = self.linear && settings.method != Method::Euler && !settings.nonnegative;
-        let operations = match exact {
-            true => 2.0 * n * d * d + 60.0 * d.powi(3),
-            false => {
-                Sampler::cpu().steps_for(request.n, &settings) as f64 * (2.0 * self.parameters + 50.0 * d)
-            }
+        let (n, drawn) = match &self.origin {
+            // The law is looked at twice, at rest and under the intervention.
+            Some(origin) => (request.n.map_or(origin.moved, |n| n as f64), law_samples(d as usize)),
+            None => (request.samples() as f64, request.samples()),
         };
-        // Samples as they are drawn, as they are told of and as they are written; what chains compute at every step.
-        let chains = if exact { 0.0 } else { settings.euler.chains.unwrap_or(1024).min(request.n) as f64 };
+        let steps = |samples: usize| {
+            Sampler::cpu().steps_for(samples, &settings) as f64 * (2.0 * self.parameters + 50.0 * d)
+        };
+        let laws = if self.origin.is_some() { 2.0 } else { 1.0 };
+        let operations = match exact {
+            true => 2.0 * n * d * d + laws * 100.0 * d.powi(3),
+            false => laws * steps(drawn) + searches(request.set.len()) * steps(MATCHING_SAMPLES),
+        };
+        // Samples as they are drawn, as they are told of and as they are written; what chains compute at every step; data
+        // that is started from, laws, and the map between them.
+        let chains = if exact { 0.0 } else { settings.euler.chains.unwrap_or(1024).min(drawn) as f64 };
         let chains = chains * (40.0 * d + 8.0 * self.parameters / d.max(1.0));
-        Need { bytes: 24.0 * n * d + chains, operations }
+        Need { bytes: 24.0 * n * d + chains + self.start(exact), operations }
+    }
+
+    /// Memory for the data that predictions start from, for two laws and the map between them.
+    fn start(&self, exact: bool) -> f64 {
+        let Some(origin) = &self.origin else { return 0.0 };
+        let drawn = if exact { 0.0 } else { 32.0 * law_samples(self.d as usize) as f64 * self.d };
+        32.0 * origin.rows * self.d + 120.0 * self.d * self.d + drawn
     }
 
     fn evaluate(&self, request: &EvaluateRequest) -> Need {
-        // Distances between all samples of an environment and as many predicted ones, three times; matching them.
+        // Distances between all samples of an environment and as many predicted ones, three times; matching them. Rows that
+        // are moved are compared as well, and so are two floors.
         let most = self.environments.iter().max().map_or(0.0, |n| *n as f64);
         let simulated = !self.linear || request.method == Method::Euler || request.nonnegative;
+        let predictions = if self.origin.is_some() { 4.0 } else { 1.0 };
         let operations = if simulated {
             f64::INFINITY
         } else {
-            self.all_pairs() * (4.0 * self.d + 2000.0) + 60.0 * self.d.powi(3)
+            predictions * (self.all_pairs() * (4.0 * self.d + 2000.0) + 60.0 * self.d.powi(3))
         };
-        Need { bytes: self.samples() + 32.0 * most * most, operations }
+        // Maps of laws that are simulated have a matrix for each environment.
+        let maps =
+            if simulated && self.origin.is_some() { 16.0 * self.environments.len() as f64 } else { 0.0 };
+        let moved = self.origin.as_ref().map_or(0.0, |origin| 32.0 * origin.moved * self.d);
+        let start = self.start(!simulated) + moved + maps * self.d * self.d;
+        Need { bytes: self.samples() + 32.0 * most * most + start, operations }
     }
 
     fn loss(&self, request: &LossRequest) -> Need {
@@ -153,6 +195,12 @@ impl Sizes {
         let operations = 20.0 * pairs * self.d + 4.0 * self.rows * self.parameters;
         Need { bytes: self.samples() + 32.0 * self.parameters, operations }
     }
+}
+
+/// Simulations that a search for the shifts of so many variables takes, at most in the usual case.
+fn searches(variables: usize) -> f64 {
+    let sweeps = if variables == 1 { 1.0 } else { 4.0 };
+    20.0 * sweeps * variables as f64
 }
 
 fn simulation(request: &SimulateRequest) -> Need {
@@ -202,7 +250,9 @@ mod tests {
             request[key] = value.clone();
         }
         let request: Request = serde_json::from_value(request).unwrap();
-        Need::of(&request, request.dataset().map(|_| &data), request.model().map(|_| &model))
+        let known = |id: Option<&ContentId>| id.map(|_| &data);
+        let model = request.model().map(|_| &model);
+        Need::of(&request, known(request.dataset()), known(request.origin()), model)
     }
 
     #[test]
@@ -222,6 +272,9 @@ mod tests {
             ("evaluate", 10_000, 20, json!({}), false),
             ("sample", 1000, 20, json!({ "n": 2000 }), true),
             ("sample", 1000, 20, json!({ "n": 1_000_000, "method": "euler" }), false),
+            ("sample", 1000, 20, json!({ "from": "a".repeat(64), "set": { "x1": 1.0 } }), true),
+            ("sample", 1000, 1000, json!({ "from": "a".repeat(64) }), false),
+            ("evaluate", 1000, 20, json!({ "from": "a".repeat(64) }), false),
             ("loss", 512, 20, json!({}), true),
             ("loss", 50_000, 20, json!({ "estimator": "u" }), false),
             ("simulate", 0, 0, json!({ "settings": { "system": "sergio" } }), true),
@@ -268,6 +321,7 @@ mod tests {
                 json!({ "n": 1_000_000, "method": "euler" }),
                 json!({ "n": 1_000_000, "method": "euler", "chains": 1_000_000 }),
             ),
+            ("sample", json!({ "n": 1000 }), json!({ "n": 1000, "from": "a".repeat(64) })),
             ("simulate", fit(json!({ "rows": 100 })), fit(json!({ "rows": 1_000_000 }))),
             ("simulate", fit(json!({ "dim": 30 })), fit(json!({ "dim": 3000 }))),
             (

@@ -50,9 +50,13 @@ pub struct FitRequest {
 pub struct SampleRequest {
     /// Of which model.
     pub model: ContentId,
-    /// How many samples.
-    #[serde(default = "thousand")]
-    pub n: usize,
+    /// How many samples: 1000 if nothing is said, or all rows that there are to start from.
+    #[serde(default)]
+    pub n: Option<usize>,
+    /// Start from this data instead of the model's law: the rows of its first environment without targets, moved by what the
+    /// model says changes.
+    #[serde(default)]
+    pub from: Option<ContentId>,
     /// The fitted intervention of a training environment.
     #[serde(default)]
     pub env: Option<usize>,
@@ -62,6 +66,9 @@ pub struct SampleRequest {
     /// What noises are multiplied with, by variable.
     #[serde(default)]
     pub scale: BTreeMap<String, f64>,
+    /// What means are brought to, by variable.
+    #[serde(default)]
+    pub set: BTreeMap<String, f64>,
     /// exact, euler or auto.
     #[serde(default = "auto_method", with = "by_name")]
     #[schema(value_type = String)]
@@ -97,6 +104,9 @@ pub struct EvaluateRequest {
     pub model: ContentId,
     /// The test data.
     pub dataset: ContentId,
+    /// The training data: its observational rows are moved and compared too, beside floors that need no model.
+    #[serde(default)]
+    pub from: Option<ContentId>,
     /// exact, euler or auto.
     #[serde(default = "auto_method", with = "by_name")]
     #[schema(value_type = String)]
@@ -157,10 +167,6 @@ pub struct SimulateRequest {
     pub settings: Box<simulate::Settings>,
 }
 
-fn thousand() -> usize {
-    1000
-}
-
 fn auto_method() -> Method {
     Method::Auto
 }
@@ -214,6 +220,16 @@ impl Request {
         }
     }
 
+    /// The data whose rows its predictions start from.
+    pub fn origin(&self) -> Option<&ContentId> {
+        match self {
+            Request::Sample(SampleRequest { from, .. }) | Request::Evaluate(EvaluateRequest { from, .. }) => {
+                from.as_ref()
+            }
+            Request::Fit(_) | Request::Loss(_) | Request::Simulate(_) => None,
+        }
+    }
+
     /// The model it is about.
     pub fn model(&self) -> Option<&ContentId> {
         match self {
@@ -225,7 +241,15 @@ impl Request {
     }
 }
 
+/// Samples of a law if nothing is said.
+const SAMPLES: usize = 1000;
+
 impl SampleRequest {
+    /// Samples of the model's law.
+    pub fn samples(&self) -> usize {
+        self.n.unwrap_or(SAMPLES)
+    }
+
     /// As the sampler takes them.
     pub fn settings(&self) -> SampleSettings {
         let default = EulerSettings::default();

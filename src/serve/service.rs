@@ -244,8 +244,9 @@ impl Service {
     /// What a request will need, by what is on record of its data and model, which must be an owner's if one is named.
     fn need_of(&self, request: &Request, owner: Option<&str>) -> std::result::Result<Need, Problem> {
         let data = request.dataset().map(|id| self.known_dataset(id, owner)).transpose()?;
+        let origin = request.origin().map(|id| self.known_dataset(id, owner)).transpose()?;
         let model = request.model().map(|id| self.known_model(id, owner)).transpose()?;
-        Ok(Need::of(request, data.as_ref(), model.as_ref()))
+        Ok(Need::of(request, data.as_ref(), origin.as_ref(), model.as_ref()))
     }
 
     /// Checks everything that can be known before the work, and tells what that will need.
@@ -280,8 +281,8 @@ impl Service {
                 }
             }
             Request::Sample(sample) => {
-                if sample.n < 2 {
-                    return Err(Problem::bad(format!("found n = {}, expected at least 2 samples", sample.n)));
+                if let Some(n) = sample.n.filter(|n| *n < 2) {
+                    return Err(Problem::bad(format!("found n = {n}, expected at least 2 samples")));
                 }
                 sample.settings().euler.check()?;
             }
@@ -341,7 +342,7 @@ impl Service {
             .write_logged(logged, move |db| {
                 // What it is about may have been removed in the meantime.
                 let ids = [("datasets", request.dataset()), ("models", request.model())];
-                for (table, id) in ids {
+                for (table, id) in ids.into_iter().chain([("datasets", request.origin())]) {
                     if let Some(id) = id {
                         let query = format!("SELECT 1 FROM {table} WHERE id = ?1");
                         db.prepare_cached(&query)?.query_row([id.as_str()], |_| Ok(()))?;

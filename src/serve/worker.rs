@@ -295,6 +295,7 @@ fn assignment(files: &Files, ticket: &Ticket) -> Assignment {
         request: (*ticket.request).clone(),
         folder: inside(files.job(&ticket.id)),
         dataset: ticket.request.dataset().map(|id| inside(files.dataset(id))),
+        origin: ticket.request.origin().map(|id| inside(files.dataset(id))),
         model: ticket.request.model().map(|id| inside(files.model(id))),
     }
 }

@@ -59,6 +59,24 @@ fn test_data() -> Dataset {
         .unwrap()
 }
 
+/// The truth at rest, and with each variable pushed alone; the observational environment comes last.
+fn train_data() -> Dataset {
+    let a = Matrix::from_fn(3, 3, |i, j| if i == j { (-0.6f64).exp() } else { 0.0 });
+    let environments = (0..4)
+        .map(|e| {
+            let mut biases = vec![0.3, 0.0, -0.2];
+            if e < 3 {
+                biases[e] += 1.5;
+            }
+            let law = Gaussian::stationary(&weights(), &biases, &a).unwrap();
+            law.draw(400, &mut ChaCha8Rng::seed_from_u64(10 + e as u64)).unwrap()
+        })
+        .collect();
+    let targets = Matrix::from_fn(4, 3, |e, j| e == j);
+    let data = Dataset::from_environments(environments).unwrap();
+    data.with_targets(targets).unwrap().with_names(names()).unwrap()
+}
+
 struct Files {
     folder: tempfile::TempDir,
 }
@@ -115,6 +133,82 @@ fn the_truth_predicts_itself_and_an_independent_model_does_not() {
     assert_eq!(one.stdout, two.stdout);
     let printed = String::from_utf8(one.stdout).unwrap();
     assert!(printed.contains("median") && printed.contains("0 of 2 predictions are unstable"), "{printed}");
+}
+
+#[test]
+fn moved_rows_stand_beside_the_law_and_two_floors() {
+    let files = Files::new();
+    let (model, test) = (files.model(&truth(None)), files.data(&test_data()));
+    let train = text(&files.path("train.npz"));
+    train_data().write(Path::new(&train)).unwrap();
+    let plain = json(&[&model, &test]);
+    let report = json(&[&model, &test, "--from", &train]);
+    // What was there stays as it is.
+    assert!(plain.get("anchored").is_none() && plain.get("floors").is_none(), "{plain}");
+    for (key, value) in plain.as_object().unwrap() {
+        assert_eq!(&report[key], value, "{key}");
+    }
+    // The truth moves the rows as they moved, but for the error of 300 and 400 samples.
+    let median = |what: &serde_json::Value, name: &str| what["median"][name].as_f64().unwrap();
+    assert!(median(&report["anchored"], "mse") < 0.02 && median(&report["anchored"], "w2") < 0.5, "{report}");
+    assert!(median(&report["anchored"], "sinkhorn") < 0.3, "{report}");
+
+    // Nothing moves but the targets: by hand.
+    let (test_rows, rest) = (test_data(), train_data().environment(3));
+    let none: Vec<f64> = (0..2)
+        .map(|e| {
+            let truth = test_rows.means(e);
+            let means = train_data().means(3);
+            (0..3).filter(|j| *j != e + 1).map(|j| (truth[j] - means[j]).powi(2)).sum::<f64>() / 3.0
+        })
+        .collect();
+    let found = |name: &str, e: usize| report["floors"][name]["scores"][e]["mse"].as_f64().unwrap();
+    for e in 0..2 {
+        assert!((found("none", e) - none[e]).abs() < 1e-9, "{report}");
+    }
+    assert!(median(&report["floors"]["none"], "w2") > 2.0 * median(&report["anchored"], "w2"), "{report}");
+    let mut moved = rest.clone();
+    let by = test_rows.means(0)[1] - train_data().means(3)[1];
+    (0..400).for_each(|i| moved[(i, 1)] += by);
+    let first = Matrix::from_rows(300, 3, moved.rows_slice(0..300).to_vec());
+    let w2 = skds::metric::wasserstein2(&first, &test_rows.environment(0)).unwrap();
+    assert!((report["floors"]["none"]["scores"][0]["w2"].as_f64().unwrap() - w2).abs() < 1e-9);
+    // No test environment is a combination.
+    assert!(report["floors"]["additive"].is_null(), "{report}");
+
+    let printed = String::from_utf8(skds(&[&model, &test, "--from", &train]).stdout).unwrap();
+    for piece in ["samples of the law", "anchored at the data", "floor: no effect"] {
+        assert!(printed.contains(piece), "{printed}");
+    }
+    assert!(!printed.contains("floor: additive"), "{printed}");
+}
+
+#[test]
+fn single_interventions_that_were_seen_add_up_to_a_combination() {
+    let files = Files::new();
+    let (model, train) = (files.model(&truth(None)), text(&files.path("train.npz")));
+    // By hand: at rest, a alone, b alone; then a and b together, b alone, and b with c, which was never alone.
+    let environment =
+        |means: [f64; 3]| Matrix::from_fn(4, 3, |i, j| means[j] + if (i + j) % 2 == 0 { 0.5 } else { -0.5 });
+    let with = |means: &[[f64; 3]], targets: &[[bool; 3]]| {
+        let data = Dataset::from_environments(means.iter().map(|m| environment(*m)).collect()).unwrap();
+        let targets = Matrix::from_fn(targets.len(), 3, |e, j| targets[e][j]);
+        data.with_targets(targets).unwrap().with_names(names()).unwrap()
+    };
+    let seen = [[0.0, 1.0, 2.0], [1.0, 1.5, 2.0], [0.0, 3.0, 1.0]];
+    let (a, b) = ([true, false, false], [false, true, false]);
+    with(&seen, &[[false; 3], a, b]).write(Path::new(&train)).unwrap();
+    let tested = [[2.0, 3.0, 1.5], [0.0, 2.0, 2.0], [0.0, 0.0, 0.0]];
+    let test = files.data(&with(&tested, &[[true, true, false], b, [false, true, true]]));
+    let report = json(&[&model, &test, "--from", &train]);
+    let additive = &report["floors"]["additive"];
+    // (0, 1, 2) + (1, 0.5, 0) + (0, 2, −1) = (1, 3.5, 1) against (2, 3, 1.5): mse (1 + 0.25 + 0.25) / 3.
+    assert!((additive["median"]["mse"].as_f64().unwrap() - 0.5).abs() < 1e-12, "{report}");
+    assert!((additive["median"]["w2"].as_f64().unwrap() - 1.5).abs() < 1e-12, "{report}");
+    assert!(additive["median"]["sinkhorn"].is_number() && additive["environments"] == 1, "{report}");
+    assert!(additive["scores"][1].is_null() && additive["scores"][2].is_null(), "{report}");
+    let printed = String::from_utf8(skds(&[&model, &test, "--from", &train]).stdout).unwrap();
+    assert!(printed.contains("floor: additive") && printed.contains("over 1 of 3 environments"), "{printed}");
 }
 
 #[test]
@@ -182,6 +276,18 @@ fn wrong_inputs_get_one_sentence() {
     refused(&[&model, &test, "--method", "exactly"], &["exactly", "auto"]);
     refused(&[&model, &test, "--method", "euler", "--device", "no such card"], &["no such card"]);
     refused(&[&model, &test, "--method", "exact", "--nonnegative"], &["nonnegative"]);
+
+    let train = text(&files.path("train.npz"));
+    test_data().write(Path::new(&train)).unwrap();
+    let from = |path: &str, pieces: &[&str]| refused(&[&model, &test, "--from", path], pieces);
+    from("nowhere.npz", &["cannot read nowhere.npz"]);
+    from(&train, &["each of the 2 environments of the data to start from has targets, expected one without"]);
+    train_data()
+        .with_names(["a", "b", "z"].map(String::from).to_vec())
+        .unwrap()
+        .write(Path::new(&train))
+        .unwrap();
+    from(&train, &["variable 2 of the data to start from is 'z', expected 'c'"]);
 
     // Other variables, fewer variables, an environment without a target, NaN.
     let write = |name: &str, text: &str| {

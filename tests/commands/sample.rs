@@ -66,6 +66,18 @@ fn write(folder: &Path, name: &str, model: &Model) -> String {
     path.display().to_string()
 }
 
+/// Rows that no Gaussian has; the observational environment comes second.
+fn observed() -> Dataset {
+    let value = |i: usize, j: usize| ((i * (j + 3)) as f64).sin().powi(3) + 10.0 * (1 - j) as f64;
+    let environments = vec![Matrix::from_fn(20, 2, value), Matrix::from_fn(50, 2, value)];
+    Dataset::from_environments(environments)
+        .unwrap()
+        .with_targets(Matrix::from_fn(2, 2, |e, j| e == 0 && j == 0))
+        .unwrap()
+        .with_names(linear(-1.0).names)
+        .unwrap()
+}
+
 fn number(report: &serde_json::Value, variable: usize, what: &str) -> f64 {
     report["variables"][variable][what].as_f64().unwrap()
 }
@@ -146,6 +158,64 @@ fn files_read_back_and_hold_the_same_bytes_for_the_same_seed() {
 }
 
 #[test]
+fn observed_rows_are_moved_by_what_the_model_says_changes() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = write(folder.path(), "model.safetensors", &linear(-1.0));
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let (data, out) = (at("train.npz"), at("out.npz"));
+    observed().write(Path::new(&data)).unwrap();
+    let rows = observed().environment(1);
+    let moved = |args: &[&str]| {
+        let report = json(&[&[model.as_str(), "--from", &data, "-o", &out], args].concat());
+        assert_eq!(report["from"]["environment"], 1);
+        assert_eq!(report["n"], Dataset::read(Path::new(&out), None).unwrap().samples().rows());
+        Dataset::read(Path::new(&out), None).unwrap().samples().clone()
+    };
+    // All rows, in their order; `gene a` moves by 2 in the data's units, `γ` by half of 1 in standard ones.
+    let shifted = moved(&["--shift", "gene a=1"]);
+    assert_eq!(shifted.rows(), 50);
+    for i in 0..50 {
+        assert!((shifted[(i, 0)] - rows[(i, 0)] - 2.0).abs() < 1e-9, "row {i}");
+        assert!((shifted[(i, 1)] - rows[(i, 1)] - 0.5).abs() < 1e-9, "row {i}");
+    }
+    assert_eq!(moved(&[]), rows);
+    // Several at once, one of them by where its mean shall be.
+    let mean = |rows: &Matrix<f64>, j: usize| (0..50).map(|i| rows[(i, j)]).sum::<f64>() / 50.0;
+    let both = moved(&["--set", "gene a=25", "--shift", "γ=-2"]);
+    let change = 25.0 - mean(&rows, 0);
+    assert!((mean(&both, 0) - 25.0).abs() < 1e-9);
+    assert!((mean(&both, 1) - mean(&rows, 1) + 2.0 - change / 4.0).abs() < 1e-9);
+    let both = moved(&["--set", "gene a=1", "--set", "γ=-2", "--scale", "γ=3"]);
+    assert!((mean(&both, 0) - 1.0).abs() < 1e-9 && (mean(&both, 1) + 2.0).abs() < 1e-9);
+    // Fewer rows, by the seed.
+    let few = moved(&["-n", "10", "--seed", "1"]);
+    assert_eq!((few.rows(), few == moved(&["-n", "10", "--seed", "1"])), (10, true));
+    assert!(few != moved(&["-n", "10", "--seed", "2"]));
+    assert!((0..10).all(|i| (0..50).any(|k| rows.row(k) == few.row(i))));
+
+    // From csv with its targets, as text.
+    let (csv, targets) = (at("train.csv"), at("targets.csv"));
+    std::fs::write(&csv, "env,gene a,γ\n0,1,2\n0,2,1\n1,5,6\n1,7,8\n").unwrap();
+    std::fs::write(&targets, "gene a,γ\n1,0\n0,0\n").unwrap();
+    let output = skds(&[&model, "--from", &csv, "--from-targets", &targets, "--set", "γ=9"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.starts_with(&format!("2 rows of {csv}, environment 1, moved, method exact")), "{text}");
+    assert!(text.contains("6.000000") && text.contains("9.000000"), "{text}");
+}
+
+#[test]
+fn set_brings_the_means_of_the_law_where_they_are_wanted() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = write(folder.path(), "model.safetensors", &linear(-1.0));
+    let network = write(folder.path(), "mlp.safetensors", &mlp());
+    let report = json(&[&model, "-n", "40000", "--env", "1", "--set", "gene a=14", "--set", "γ=-1"]);
+    assert!((number(&report, 0, "mean") - 14.0).abs() < 0.06, "{report}");
+    assert!((number(&report, 1, "mean") + 1.0).abs() < 0.06, "{report}");
+    let report = json(&[&network, "-n", "1000", "--set", "x1=1.5", "--device", "cpu"]);
+    assert!((number(&report, 1, "mean") - 1.5).abs() < 0.1, "{report}");
+}
+
+#[test]
 fn nonnegative_is_meant_in_the_units_of_the_data() {
     let folder = tempfile::tempdir().unwrap();
     let model = write(folder.path(), "model.safetensors", &linear(-1.0));
@@ -165,6 +235,13 @@ fn wrong_input_is_refused_in_a_sentence() {
     let network = &write(folder.path(), "mlp.safetensors", &mlp());
     let text = &folder.path().join("out.txt").display().to_string();
     let nowhere = &folder.path().join("absent/out.npz").display().to_string();
+    let data = &folder.path().join("data.npz").display().to_string();
+    observed().write(Path::new(data)).unwrap();
+    let aimed = &folder.path().join("aimed.npz").display().to_string();
+    observed().with_targets(Matrix::full(2, 2, true)).unwrap().write(Path::new(aimed)).unwrap();
+    let other = &folder.path().join("other.npz").display().to_string();
+    let renamed = observed().with_names(vec!["gene a".into(), "g".into()]).unwrap();
+    renamed.write(Path::new(other)).unwrap();
     for (args, pieces) in [
         (vec!["absent.safetensors"], vec!["cannot read absent.safetensors"]),
         (vec![model, "--shift", "x=1"], vec!["unknown variable 'x', expected one of gene a, γ"]),
@@ -189,6 +266,24 @@ fn wrong_input_is_refused_in_a_sentence() {
         (vec![model, "--method", "best"], vec!["unknown method 'best', expected one of auto, exact, euler"]),
         (vec![network, "--method", "exact"], vec!["the drift not linear, expected a linear drift"]),
         (vec![model, "--method", "exact", "--nonnegative"], vec!["only the method euler"]),
+        (vec![model, "--set", "x=1"], vec!["unknown variable 'x'"]),
+        (vec![model, "--set", "γ"], vec!["found --set γ, expected NAME=V"]),
+        (vec![model, "--set", "γ=inf"], vec!["the mean that 'γ' is set to is inf, expected a finite number"]),
+        (vec![model, "--set", "γ=1", "--set", "γ=2"], vec!["'γ' twice"]),
+        (
+            vec![model, "--set", "γ=1", "--shift", "γ=2"],
+            vec!["both a shift of 'γ' and a mean", "expected one"],
+        ),
+        (vec![model, "--from", "absent.npz"], vec!["cannot read absent.npz"]),
+        (
+            vec![model, "--from", aimed],
+            vec!["each of the 2 environments", "has targets, expected one without"],
+        ),
+        (vec![model, "--from", other], vec!["variable 1 of the data to start from is 'g', expected 'γ'"]),
+        (vec![network, "--from", data], vec!["has 2 variables, expected 3"]),
+        (vec![model, "--from", data, "-n", "51"], vec!["found 51 samples", "50 rows, expected at most"]),
+        (vec![model, "--from", data, "-n", "1"], vec!["found -n 1"]),
+        (vec![model, "--from-targets", data], vec!["--from <DATA>"]),
         (vec![model, "-o", text], vec!["out.txt: has the extension .txt, expected .npz or .csv"]),
         (vec![model, "-o", nowhere], vec!["expected a folder that exists"]),
     ] {

@@ -124,6 +124,20 @@ fn a_person_fits_a_csv_file_and_moves_an_intervention() {
     assert!(moved[0] > rest[0] + 0.2, "the mean of x went from {} to {}", rest[0], moved[0]);
     assert!((moved[1] - rest[1]).abs() > 0.02, "the mean of y went from {} to {}", rest[1], moved[1]);
     picture(&mut browser, "4-intervention.png");
+    // By default the rows of the file are moved: at rest they are as they were written.
+    let offer = browser.evaluate("document.querySelector('#anchor-field').innerText");
+    assert_eq!(offer.as_str().unwrap().trim(), "Move the observed rows of chain.csv");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let of_file: Vec<f64> =
+        text.lines().skip(1).map(|line| line.split(',').next().unwrap().parse().unwrap()).collect();
+    let mean = of_file.iter().sum::<f64>() / of_file.len() as f64;
+    assert!((rest[0] - mean).abs() < 1e-6 + 1e-3 * mean.abs(), "{} {mean}", rest[0]);
+    // Without them it is the model's law.
+    browser.evaluate("document.querySelector('#anchor').click()");
+    browser.wait(
+        "samples of the law",
+        &format!("Math.abs(Number(document.querySelector('[data-name=x]').dataset.mean) - {mean}) > 1e-6"),
+    );
 
     // The job can be found again, and a small screen needs no scrolling sideways.
     browser.wait("job in the list", "document.querySelector('#jobs').innerText.includes('Fit of chain.csv')");

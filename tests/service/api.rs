@@ -93,6 +93,59 @@ fn from_data_to_a_prediction() {
 }
 
 #[test]
+fn predictions_start_from_a_dataset_that_the_request_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, bytes) = small_data(folder.path());
+    let server = Server::start(&folder.path().join("service"), &[]);
+    let client = server.client();
+    let data = client.upload("train.npz", &bytes);
+    let test = client.upload("test.npz", &std::fs::read(folder.path().join("test.npz")).unwrap());
+    let settings = json!({ "bandwidth": 3, "lambda": 0.1 });
+    let fit = client.run(&json!({ "kind": "fit", "dataset": data, "settings": settings }));
+    let model = fit["result"]["model"].as_str().unwrap();
+
+    let sample = json!({ "kind": "sample", "model": model, "from": data, "set": { "x0": 2.5 } });
+    let job = client.run(&sample);
+    assert_eq!((&job["state"], &job["result"]["environment"]), (&json!("done"), &json!(0)), "{job}");
+    let mean = job["result"]["variables"][0]["mean"].as_f64().unwrap();
+    assert!((mean - 2.5).abs() < 1e-9, "{job}");
+    let counts = job["result"]["variables"][0]["histogram"]["counts"].as_array().unwrap();
+    assert_eq!(counts.iter().map(|count| count.as_u64().unwrap()).sum::<u64>(), 120);
+    let evaluation = client
+        .run(&json!({ "kind": "evaluate", "model": model, "dataset": test, "from": data }))["result"]["evaluation"]
+        .clone();
+    assert!(evaluation["anchored"]["median"]["w2"].is_number(), "{evaluation}");
+    assert!(evaluation["floors"]["none"]["median"]["mse"].is_number(), "{evaluation}");
+    assert!(evaluation["floors"]["additive"].is_null(), "{evaluation}");
+
+    // What is not there, too much, or nothing to start from.
+    let jobs = |body: Value| client.post("/v1/jobs", body.to_string());
+    let nobody = "0".repeat(64);
+    let sentence = jobs(json!({ "kind": "sample", "model": model, "from": nobody })).refused(404);
+    assert!(sentence.contains("no such dataset"), "{sentence}");
+    let evaluate = json!({ "kind": "evaluate", "model": model, "dataset": test, "from": nobody });
+    assert!(jobs(evaluate).refused(404).contains("no such dataset"));
+    jobs(json!({ "kind": "sample", "model": model, "from": "../../etc" })).refused(400);
+    for (request, piece) in [
+        (json!({ "kind": "sample", "model": model, "from": test }), "has targets, expected one without"),
+        (json!({ "kind": "sample", "model": model, "from": data, "n": 121 }), "expected at most as many"),
+        (
+            json!({ "kind": "sample", "model": model, "set": { "x0": 1 }, "shift": { "x0": 1 } }),
+            "both a shift",
+        ),
+        (json!({ "kind": "sample", "model": model, "set": { "y": 1 } }), "unknown variable 'y'"),
+    ] {
+        let job = client.run(&request);
+        assert_eq!(job["state"], "failed", "{job}");
+        assert!(job["error"].as_str().unwrap().contains(piece), "{job}");
+    }
+    let csv = "a,b\n1,2\n2,1\n";
+    let other = client.upload("other.csv", csv.as_bytes());
+    let job = client.run(&json!({ "kind": "sample", "model": model, "from": other }));
+    assert!(job["error"].as_str().unwrap().contains("2 variables, expected 5"), "{job}");
+}
+
+#[test]
 fn the_page_loads_nothing_from_elsewhere() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path(), &[]);

@@ -42,6 +42,8 @@ fn commands_leave_the_same_files_as_without_a_service() {
     let sample = ["sample", &model, "-n", "50", "--shift", "x1=0.5", "--seed", "4"];
     both("samples", &sample, "-o", ".npz", &[".npz"]);
     both("table", &sample, "-o", ".csv", &[".csv"]);
+    let moved = ["sample", &model, "--from", &train, "--set", "x1=0.5", "-n", "50", "--seed", "4"];
+    both("moved", &moved, "-o", ".npz", &[".npz"]);
     let loss = ["loss", &train, "--params", &model, "--bandwidth", "2", "--device", "cpu"];
     both("loss", &loss, "--grad", ".safetensors", &[".safetensors"]);
     let sizes = ["--dim", "4", "--rows", "30", "--train-envs", "2", "--test-envs", "2", "--edges", "1"];
@@ -51,6 +53,9 @@ fn commands_leave_the_same_files_as_without_a_service() {
     let evaluate = |url: Option<&str>| skds(url, &["evaluate", &model, &test]).stdout;
     assert_eq!(evaluate(None), evaluate(Some(&server.url)));
     assert!(!evaluate(None).is_empty());
+    let anchored = |url: Option<&str>| skds(url, &["evaluate", &model, &test, "--from", &train]).stdout;
+    assert_eq!(anchored(None), anchored(Some(&server.url)));
+    assert!(String::from_utf8_lossy(&anchored(None)).contains("anchored at the data"));
 }
 
 #[test]

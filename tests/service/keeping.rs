@@ -22,6 +22,13 @@ fn old_data_goes_by_the_owners_rule_and_no_other() {
     let waiting =
         json!({ "kind": "fit", "dataset": used, "settings": { "solver": "adam", "steps": 40_000_000 } });
     let waiting = client.submit(&waiting);
+    // One that waits behind it, and names data only as what its predictions start from.
+    let other = json!({ "kind": "fit", "dataset": used, "settings": { "bandwidth": 3, "lambda": 0.2 } });
+    let other = client.run(&other)["result"]["model"].clone();
+    let origin = client.upload("test.npz", &std::fs::read(folder.path().join("test.npz")).unwrap());
+    let evaluate =
+        json!({ "kind": "evaluate", "model": other, "dataset": used, "from": origin, "method": "euler" });
+    client.submit(&evaluate);
     server.kill();
     std::thread::sleep(Duration::from_millis(1500));
 
@@ -45,6 +52,7 @@ fn old_data_goes_by_the_owners_rule_and_no_other() {
     }
     assert!(!place.join("jobs").join(id).exists());
     client.get(&addresses[2]).expect(200);
+    client.get(&format!("/v1/datasets/{origin}")).expect(200);
     client.get(&format!("/v1/jobs/{waiting}")).expect(200);
 }
 

@@ -73,6 +73,14 @@ fn everyone_sees_their_own_and_every_change_has_its_line() {
     assert_eq!(anna.get("/v1/datasets").expect(200)["datasets"][0]["name"], "secret-plan.npz");
     assert_eq!(ben.run(&fit)["result"]["model"], model);
     ben.get(&format!("/v1/models/{model}")).expect(200);
+    // Nor do predictions of his own model start from data that is hers.
+    let hers = anna.upload("test.npz", &std::fs::read(folder.path().join("test.npz")).unwrap());
+    for request in [
+        json!({ "kind": "sample", "model": model, "from": hers }),
+        json!({ "kind": "evaluate", "model": model, "dataset": data, "from": hers }),
+    ] {
+        assert!(ben.post("/v1/jobs", request.to_string()).refused(404).contains("no such dataset"));
+    }
     let long = json!({ "solver": "adam", "steps": 4_000_000, "batch": 64 });
     let long = ben.submit(&json!({ "kind": "fit", "dataset": data, "settings": long }));
     ben.post(&format!("/v1/jobs/{long}/cancel"), "").expect(200);
@@ -88,6 +96,7 @@ fn everyone_sees_their_own_and_every_change_has_its_line() {
         ("anna", "create", "job"),
         ("ben", "create", "dataset"),
         ("ben", "create", "job"),
+        ("anna", "create", "dataset"),
         ("ben", "create", "job"),
         ("ben", "cancel", "job"),
     ];

@@ -251,7 +251,7 @@ async function openFit(job) {
   if (job.state === "failed") throw new Error(job.error ?? "The fit failed.");
   if (job.state !== "done") return;
   showResult(job);
-  await Promise.all([showWholeCurve(job, signal), showInterventions(job.result, signal)]);
+  await Promise.all([showWholeCurve(job, signal), showInterventions(job, signal)]);
 }
 
 const STATES = {
@@ -375,8 +375,10 @@ async function downloadWithToken(event, link) {
 
 /** Draws samples of a model; at most one request is on its way, and after it only the newest wish is sent. */
 class Sampler {
-  constructor(model, show) {
-    Object.assign(this, { model, show, wish: null, busy: false, stopped: false });
+  /** With an origin its observed rows are moved, otherwise samples are drawn from the model's law. */
+  constructor(model, origin, show) {
+    const start = origin ? { from: origin.id, n: Math.min(SAMPLES, origin.rows) } : { n: SAMPLES };
+    Object.assign(this, { model, start, show, wish: null, busy: false, stopped: false });
   }
 
   /** Waits a moment, for a slider's many events at once. */
@@ -392,7 +394,7 @@ class Sampler {
   }
 
   async draw(shift) {
-    const body = { kind: "sample", model: this.model, n: SAMPLES, shift, seed: 0 };
+    const body = { kind: "sample", model: this.model, ...this.start, shift, seed: 0 };
     for (;;) {
       try {
         const job = await post("/v1/jobs?wait=10", body);
@@ -424,9 +426,29 @@ class Sampler {
   }
 }
 
-async function showInterventions({ model, stable }, signal) {
+/** The data that a fit was made of, if it is still there and has an environment to start from. */
+async function originOf({ request }) {
+  // Another file may have been chosen while the fit ran.
+  const dataset = now.dataset?.id === request?.dataset ? now.dataset : await findDataset(request?.dataset);
+  const environment = dataset?.environments.find(({ targets }) => !targets?.length);
+  return environment ? { id: dataset.id, name: dataset.name, rows: environment.rows } : null;
+}
+
+async function showInterventions(job, signal) {
+  const { model, stable } = job.result;
   if (!stable) return;
-  const sampler = new Sampler(model, (variables, shift) => {
+  const origin = await originOf(job);
+  if (signal.aborted) return;
+  byId("anchor-field").hidden = !origin;
+  byId("anchor-text").textContent = origin ? `Move the observed rows of ${origin.name}` : "";
+  byId("anchor").onchange = act(() => startSampling(model, origin, signal));
+  await startSampling(model, origin, signal);
+}
+
+/** Shows the rest that interventions start from: observed rows, or the model's law. */
+async function startSampling(model, origin, signal) {
+  now.sampler?.stop();
+  const sampler = new Sampler(model, byId("anchor").checked ? origin : null, (variables, shift) => {
     const [[name, value]] = Object.entries(shift);
     if (name !== byId("target").value) return;
     now.densities.update(value ? variables : null, value ? name : null);
@@ -434,10 +456,12 @@ async function showInterventions({ model, stable }, signal) {
   });
   now.sampler = sampler;
   const rest = await sampler.draw({});
-  if (signal.aborted) return;
+  if (signal.aborted || sampler.stopped) return;
   now.rest = rest;
   byId("intervention").hidden = false;
+  const target = byId("target").value;
   byId("target").replaceChildren(...rest.map(({ name }) => new Option(name, name)));
+  if (rest.some(({ name }) => name === target)) byId("target").value = target;
   now.densities = new Densities(rest);
   chooseTarget();
 }

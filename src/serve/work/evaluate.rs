@@ -1,7 +1,7 @@
 //! Predictions of a dataset's interventions: the same as `skds evaluate` makes.
 
 use super::Task;
-use crate::evaluate::{Evaluation, PREDICTED, check_test_data, predict};
+use crate::evaluate::{check_test_data, evaluate, evaluated};
 use crate::output::write_atomically;
 use crate::sample::SampleSettings;
 use crate::serve::message::Done;
@@ -11,7 +11,7 @@ use serde_json::json;
 use std::io::Write;
 
 pub(super) fn run(task: &Task<'_>, request: &EvaluateRequest) -> Result<Done> {
-    let (model, test) = (task.model()?, task.dataset()?);
+    let (model, test, train) = (task.model()?, task.dataset()?, task.origin()?);
     check_test_data(&model, &test)?;
     let settings = SampleSettings {
         method: request.method,
@@ -20,10 +20,9 @@ pub(super) fn run(task: &Task<'_>, request: &EvaluateRequest) -> Result<Done> {
     };
     let sampler = task.sampler();
     let progress = Progress::default();
-    let predictions = task.watched(&progress, PREDICTED, || {
-        predict(&sampler, &model, &test, &settings, request.seed, &progress)
+    let evaluation = task.watched(&progress, evaluated(train.is_some()), || {
+        evaluate(&sampler, &model, &test, train.as_deref(), &settings, request.seed, &progress)
     })?;
-    let evaluation = Evaluation::new(predictions);
     write_atomically(&task.folder()?.join("evaluation.json"), |writer| {
         serde_json::to_writer_pretty(&mut *writer, &evaluation)?;
         writer.write_all(b"\n")

@@ -49,6 +49,12 @@ impl Task<'_> {
         self.kept.dataset.get(path, || Dataset::read(path, None))
     }
 
+    /// The data that predictions start from, if any.
+    fn origin(&self) -> Result<Option<Arc<Dataset>>> {
+        let path = self.assignment.origin.as_ref();
+        path.map(|path| self.kept.origin.get(path, || Dataset::read(path, None))).transpose()
+    }
+
     fn model(&self) -> Result<Arc<Model>> {
         let path = self.assignment.model.as_ref().ok_or_else(|| Error::invalid("the job has no model"))?;
         self.kept.model.get(path, || Model::read(path))
@@ -93,6 +99,7 @@ impl Task<'_> {
 #[derive(Default)]
 pub(super) struct Kept {
     dataset: Slot<Dataset>,
+    origin: Slot<Dataset>,
     model: Slot<Model>,
 }
 
@@ -100,6 +107,7 @@ impl Kept {
     /// Forgets what a job has no use for: the memory is the job's.
     pub fn keep_only(&self, assignment: &Assignment) {
         self.dataset.keep_only(assignment.dataset.as_deref());
+        self.origin.keep_only(assignment.origin.as_deref());
         self.model.keep_only(assignment.model.as_deref());
     }
 }

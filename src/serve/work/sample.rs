@@ -1,9 +1,9 @@
-//! Samples: the same numbers as `skds sample` draws.
+//! Samples of a law, or observed rows that are moved: the same numbers as of `skds sample`.
 
 use super::Task;
 use crate::data::Dataset;
-use crate::model::Model;
-use crate::sample::{Draw, Intervention, Sampler};
+use crate::predict::{Origin, Start, Treatment, predicted};
+use crate::sample::Sampler;
 use crate::serve::message::Done;
 use crate::serve::request::SampleRequest;
 use crate::{Matrix, Progress, Result};
@@ -16,32 +16,27 @@ const QUANTILES: [f64; 5] = [0.05, 0.25, 0.5, 0.75, 0.95];
 
 pub(super) fn run(task: &Task<'_>, request: &SampleRequest) -> Result<Done> {
     let model = task.model()?;
-    let intervention = intervention(request, &model)?;
+    let treatment = Treatment::named(&model, request.env, &request.shift, &request.scale, &request.set)?;
     let settings = request.settings();
     let method = settings.method_for(&model)?;
-    let sampler = task.sampler();
-    let draw = Draw { intervention: &intervention, samples: request.n, seed: request.seed };
-    let (progress, steps) = (Progress::default(), sampler.steps_for(request.n, &settings));
-    let samples =
-        task.watched(&progress, steps, || sampler.draw(&model, &[draw], &settings, &progress)?.remove(0))?;
+    let start = match task.origin()? {
+        Some(data) => Start::Data(Origin::of(&model, &data)?.draw(request.n, request.seed)?),
+        None => Start::Law(request.samples()),
+    };
+    let (sampler, progress) = (task.sampler(), Progress::default());
+    let counted = start.counted(&sampler, &treatment, &settings);
+    let samples = task.watched(&progress, counted, || {
+        predicted(&sampler, &model, &start, &treatment, &settings, request.seed, &progress)
+    })?;
+    let environment = match &start {
+        Start::Data(origin) => Some(origin.environment),
+        Start::Law(_) => None,
+    };
     let variables: Vec<Value> = (0..model.dim()).map(|j| describe(&samples, j, &model.names[j])).collect();
     let path = task.folder()?.join("samples.npz");
     Dataset::from_environments(vec![samples])?.with_names(model.names.clone())?.write(&path)?;
-    Ok(Done::new(json!({ "method": method.name(), "variables": variables })))
-}
-
-fn intervention(request: &SampleRequest, model: &Model) -> Result<Intervention> {
-    let mut intervention = match request.env {
-        Some(e) => Intervention::of_environment(model, e)?,
-        None => Intervention::none(model.dim()),
-    };
-    for (name, by) in &request.shift {
-        intervention.add_shift(model.variable(name)?, *by)?;
-    }
-    for (name, factor) in &request.scale {
-        intervention.multiply_noise(model.variable(name)?, *factor)?;
-    }
-    Ok(intervention)
+    // The environment whose rows were moved, if any were.
+    Ok(Done::new(json!({ "method": method.name(), "environment": environment, "variables": variables })))
 }
 
 fn describe(samples: &Matrix<f64>, j: usize, name: &str) -> Value {

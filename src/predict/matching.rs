@@ -10,14 +10,14 @@ use std::borrow::Cow;
 /// Sweeps over several targets, one after the other.
 const SWEEPS: usize = 4;
 /// Samples that a mean is estimated from.
-const SAMPLES: usize = 512;
+pub(crate) const MATCHING_SAMPLES: usize = 512;
 /// A mean is matched if it misses by this part of the variable's standard deviation: the estimate errs by 0.04.
 const TOLERANCE: f64 = 2e-3;
 
 /// Simulations after which most searches are over.
 const USUAL_TRIES: usize = 6;
 
-/// What progress counts to while shifts are searched for: of [`PREDICTED`](super::PREDICTED), when samples are compared afterwards.
+/// What progress counts to while shifts are searched for: of [`PREDICTED`](crate::evaluate::PREDICTED), when samples are compared afterwards.
 pub const MATCHED: u64 = 800;
 
 /// Means that an intervention shall bring about.
@@ -27,6 +27,39 @@ pub struct Wanted {
     pub targets: Vec<usize>,
     /// Their means, in the data's units.
     pub means: Vec<f64>,
+}
+
+/// Means that an intervention shall bring about on top of another.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Aim {
+    /// What is done already, in the model's units.
+    pub base: Intervention,
+    /// The variables whose shifts are looked for.
+    pub targets: Vec<usize>,
+    /// What becomes of their means, in the data's units.
+    pub goal: Goal,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Goal {
+    Means(Vec<f64>),
+    /// Differences to the means under the base, as the same simulation tells them: its noise cancels.
+    Changes(Vec<f64>),
+}
+
+impl Goal {
+    /// The same in standard units where they are known.
+    fn in_standard_units(&self, model: &Model, targets: &[usize]) -> Goal {
+        let each = |values: &[f64], of: &dyn Fn(usize, f64) -> f64| {
+            targets.iter().zip(values).map(|(&j, value)| of(j, *value)).collect()
+        };
+        match self {
+            Goal::Means(means) => Goal::Means(each(means, &|j, mean| in_standard_units(model, j, mean))),
+            Goal::Changes(changes) => Goal::Changes(each(changes, &|j, change| {
+                model.units().map_or(change, |units| change / units.scale[j])
+            })),
+        }
+    }
 }
 
 /// For each entry of `wanted` the intervention on its targets under which their stationary means are what is wanted: in
@@ -42,29 +75,50 @@ pub fn match_means(
     seed: u64,
     progress: &Progress,
 ) -> Result<Vec<Result<Intervention>>> {
+    let aims: Vec<Aim> = wanted
+        .iter()
+        .map(|Wanted { targets, means }| Aim {
+            base: Intervention::none(model.dim()),
+            targets: targets.clone(),
+            goal: Goal::Means(means.clone()),
+        })
+        .collect();
+    match_aims(sampler, model, &aims, settings, seed, progress)
+}
+
+/// The same on top of other interventions; what is found includes these.
+pub(super) fn match_aims(
+    sampler: &Sampler,
+    model: &Model,
+    aims: &[Aim],
+    settings: &SampleSettings,
+    seed: u64,
+    progress: &Progress,
+) -> Result<Vec<Result<Intervention>>> {
     let standard = model.in_standard_units();
     if let (Cow::Owned(standard), Some(units)) = (&standard, &model.reference) {
-        let found = match_means(sampler, standard, wanted, settings, seed, progress)?;
+        let inside: Vec<Aim> =
+            aims.iter().map(|aim| Aim { base: aim.base.in_standard_units(units), ..aim.clone() }).collect();
+        let found = match_aims(sampler, standard, &inside, settings, seed, progress)?;
         let in_data_units = |found: Result<Intervention>| found.map(|found| found.in_data_units(units));
         return Ok(found.into_iter().map(in_data_units).collect());
     }
-    let goal = |wanted: &Wanted| -> Vec<f64> {
-        wanted
-            .targets
-            .iter()
-            .zip(&wanted.means)
-            .map(|(&j, mean)| in_standard_units(model, j, *mean))
-            .collect()
-    };
     if let Drift::Linear { weights } = &model.parameters.drift
         && settings.method_for(model)? == Method::Exact
     {
-        let biases = &model.parameters.biases;
         progress.set(MATCHED)?;
-        return Ok(wanted.iter().map(|w| closed_form(weights, biases, &w.targets, &goal(w))).collect());
+        let solve = |aim: &Aim| {
+            let biases = aim.base.biases(&model.parameters);
+            let goal = aim.goal.in_standard_units(model, &aim.targets);
+            let mut found = aim.base.clone();
+            for (&j, shift) in aim.targets.iter().zip(shifts_for(weights, &biases, &aim.targets, &goal)?) {
+                found.shift[j] += shift;
+            }
+            Ok(found)
+        };
+        return Ok(aims.iter().map(solve).collect());
     }
-    let mut searches: Vec<Search> =
-        wanted.iter().map(|wanted| Search::new(model, &wanted.targets, goal(wanted))).collect();
+    let mut searches: Vec<Search> = aims.iter().map(|aim| Search::new(model, aim)).collect();
     loop {
         let active: Vec<usize> = (0..searches.len()).filter(|&k| searches[k].is_active()).collect();
         let share = searches.iter().map(Search::progress).sum::<f64>() / searches.len() as f64;
@@ -78,7 +132,7 @@ pub fn match_means(
             .zip(&tried)
             .map(|(&k, intervention)| Draw {
                 intervention,
-                samples: SAMPLES,
+                samples: MATCHING_SAMPLES,
                 seed: seed.wrapping_add(k as u64),
             })
             .collect();
@@ -102,14 +156,25 @@ fn unit_of_shift(model: &Model, j: usize) -> f64 {
     }
 }
 
-/// The mean is −W⁻¹ (b + shift): linear in the shifts, so one small system for all targets. All in the model's units.
+/// The intervention on a linear model that brings the means of `targets` to `goal`, all in the model's units.
 pub(crate) fn closed_form(
     weights: &Matrix<f64>,
     biases: &[f64],
     targets: &[usize],
     goal: &[f64],
 ) -> Result<Intervention> {
+    let mut intervention = Intervention::none(weights.rows());
+    let shifts = shifts_for(weights, biases, targets, &Goal::Means(goal.to_vec()))?;
+    targets.iter().zip(shifts).for_each(|(&j, shift)| intervention.shift[j] = shift);
+    Ok(intervention)
+}
+
+/// The mean is −W⁻¹ (b + shift): linear in the shifts, so one small system for all targets. All in the model's units.
+fn shifts_for(weights: &Matrix<f64>, biases: &[f64], targets: &[usize], goal: &Goal) -> Result<Vec<f64>> {
     let (d, k) = (weights.rows(), targets.len());
+    if k == 0 {
+        return Ok(Vec::new());
+    }
     // Columns: the biases, then a unit vector per target.
     let right = faer::Mat::from_fn(d, k + 1, |i, c| match c {
         0 => -biases[i],
@@ -117,16 +182,16 @@ pub(crate) fn closed_form(
     });
     let moved = weights.view().partial_piv_lu().solve(&right);
     let system = faer::Mat::from_fn(k, k, |r, c| moved[(targets[r], c + 1)]);
-    let gap = faer::Mat::from_fn(k, 1, |r, _| goal[r] - moved[(targets[r], 0)]);
+    let gap = faer::Mat::from_fn(k, 1, |r, _| match goal {
+        Goal::Means(means) => means[r] - moved[(targets[r], 0)],
+        Goal::Changes(changes) => changes[r],
+    });
     let shifts = system.partial_piv_lu().solve(&gap);
-    let mut intervention = Intervention::none(d);
-    for (r, &j) in targets.iter().enumerate() {
-        if !shifts[(r, 0)].is_finite() {
-            return Err(Error::NonFinite(format!("no shift of variable {j} reproduces its mean")));
-        }
-        intervention.shift[j] = shifts[(r, 0)];
-    }
-    Ok(intervention)
+    let finite = |(r, &j): (usize, &usize)| match shifts[(r, 0)] {
+        shift if shift.is_finite() => Ok(shift),
+        _ => Err(Error::NonFinite(format!("no shift of variable {j} reproduces its mean"))),
+    };
+    targets.iter().enumerate().map(finite).collect()
 }
 
 /// Brackets each target's shift in turn; several targets are gone through a few times.
@@ -134,7 +199,8 @@ struct Search {
     /// What a shift of 1 in standard units is in the model's, by variable.
     units: Vec<f64>,
     targets: Vec<usize>,
-    goal: Vec<f64>,
+    /// In standard units where they are known.
+    goal: Goal,
     /// Which target, over all sweeps.
     turn: usize,
     root: Root,
@@ -145,10 +211,29 @@ struct Search {
 }
 
 impl Search {
-    fn new(model: &Model, targets: &[usize], goal: Vec<f64>) -> Self {
-        let outcome = Ok(Intervention::none(model.dim()));
-        let units = (0..model.dim()).map(|j| unit_of_shift(model, j)).collect();
-        Search { units, targets: targets.to_vec(), goal, turn: 0, root: Root::new(0.0), tries: 0, outcome }
+    fn new(model: &Model, aim: &Aim) -> Self {
+        let units: Vec<f64> = (0..model.dim()).map(|j| unit_of_shift(model, j)).collect();
+        let start = aim.targets.first().map_or(0.0, |&j| aim.base.shift[j] / units[j]);
+        Search {
+            units,
+            targets: aim.targets.clone(),
+            goal: aim.goal.in_standard_units(model, &aim.targets),
+            turn: 0,
+            root: Root::new(start),
+            tries: 0,
+            outcome: Ok(aim.base.clone()),
+        }
+    }
+
+    /// The goals as means. Changes are told from what is simulated first, which is the base itself.
+    fn means(&mut self, simulated: impl Fn(usize) -> f64) -> &[f64] {
+        if let Goal::Changes(changes) = &self.goal {
+            let means = self.targets.iter().zip(changes).map(|(&j, change)| simulated(j) + change);
+            self.goal = Goal::Means(means.collect());
+        }
+        match &self.goal {
+            Goal::Means(means) | Goal::Changes(means) => means,
+        }
     }
 
     fn turns(&self) -> usize {
@@ -189,11 +274,15 @@ impl Search {
         self.tries += 1;
         match samples {
             Ok(samples) => {
+                let samples = &samples;
                 let n = samples.rows() as f64;
-                let values = || (0..samples.rows()).map(|i| in_standard_units(model, j, samples[(i, j)]));
-                let mean = values().sum::<f64>() / n;
-                let deviation = (values().map(|x| (x - mean) * (x - mean)).sum::<f64>() / n).sqrt();
-                let goal = self.goal[self.turn % self.targets.len()];
+                let values =
+                    |j: usize| (0..samples.rows()).map(move |i| in_standard_units(model, j, samples[(i, j)]));
+                let mean_of = |j: usize| values(j).sum::<f64>() / n;
+                let mean = mean_of(j);
+                let deviation = (values(j).map(|x| (x - mean) * (x - mean)).sum::<f64>() / n).sqrt();
+                let turn = self.turn % self.targets.len();
+                let goal = self.means(mean_of)[turn];
                 self.root.tell(Some(mean - goal), TOLERANCE * deviation);
             }
             Err(unstable @ Error::NonFinite(_)) if self.root.is_new() => {

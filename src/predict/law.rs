@@ -1,0 +1,133 @@
+//! The law of a model under an intervention, as far as predictions look at it: its mean and its covariance.
+
+use crate::dense::moments;
+use crate::engine::cpu::matmul::product;
+use crate::model::{Drift, Model};
+use crate::sample::{Draw, Gaussian, Intervention, Method, SampleSettings, Sampler, stationary_mean};
+use crate::{Error, Matrix, Progress, Result};
+use faer::Mat;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// Samples that a law is estimated from where it has no closed form.
+const SAMPLES: usize = 2048;
+/// At least so many for each variable, or the covariance would be singular.
+const SAMPLES_EACH: usize = 8;
+
+/// Samples that the law of so many variables is estimated from.
+pub(crate) fn law_samples(d: usize) -> usize {
+    SAMPLES.max(SAMPLES_EACH * d)
+}
+
+/// Mean and covariance, in standard units where the model knows them, otherwise in the data's.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Law {
+    /// d.
+    pub mean: Vec<f64>,
+    /// d × d. Laws that differ in the mean only share it.
+    pub covariance: Arc<Matrix<f64>>,
+}
+
+/// The law of the model under each intervention: exact for a linear model that is sampled exactly, otherwise from samples
+/// with the same seed for all, so that what two laws have in common has the same errors.
+///
+/// This is all that predictions know of a model. An intervention under which it has no stationary law is an error of its
+/// own entry.
+pub fn laws_of(
+    sampler: &Sampler,
+    model: &Model,
+    interventions: &[&Intervention],
+    settings: &SampleSettings,
+    seed: u64,
+    progress: &Progress,
+) -> Result<Vec<Result<Law>>> {
+    model.parameters.check_shapes()?;
+    // Many treatments begin at rest: each law is looked for once.
+    let mut distinct: Vec<&Intervention> = Vec::new();
+    let mut places = Vec::new();
+    for &intervention in interventions {
+        intervention.check_fits(&model.parameters)?;
+        let known = distinct.iter().position(|known| *known == intervention);
+        places.push(known.unwrap_or(distinct.len()));
+        if known.is_none() {
+            distinct.push(intervention);
+        }
+    }
+    let laws = match &model.parameters.drift {
+        Drift::Linear { .. } if settings.method_for(model)? == Method::Exact => gaussian(model, &distinct),
+        _ => sampled(sampler, model, &distinct, settings, seed, progress)?,
+    };
+    progress.check()?;
+    Ok(places.into_iter().map(|place| again(&laws[place])).collect())
+}
+
+/// A law, or why there is none, once more.
+pub(super) fn again(law: &Result<Law>) -> Result<Law> {
+    match law {
+        Ok(law) => Ok(law.clone()),
+        Err(reason) => Err(Error::NonFinite(reason.to_string())),
+    }
+}
+
+/// Shifts move the mean of a linear model and nothing else, so there is one covariance for each noise.
+fn gaussian(model: &Model, interventions: &[&Intervention]) -> Vec<Result<Law>> {
+    let standard = model.in_standard_units();
+    let inside = |intervention: &Intervention| match (&standard, &model.reference) {
+        (Cow::Owned(_), Some(units)) => intervention.in_standard_units(units),
+        _ => intervention.clone(),
+    };
+    let Drift::Linear { weights } = &standard.parameters.drift else {
+        unreachable!("only linear models are asked for closed forms")
+    };
+    let mut covariances: Vec<(Vec<f64>, Arc<Matrix<f64>>)> = Vec::new();
+    let mut law_of = |intervention: Intervention| {
+        let biases = intervention.biases(&standard.parameters);
+        if let Some((_, covariance)) = covariances.iter().find(|(scale, _)| *scale == intervention.log_scale)
+        {
+            return Ok(Law { mean: stationary_mean(weights, &biases), covariance: covariance.clone() });
+        }
+        let a = intervention.diffusion(&standard.parameters);
+        let Gaussian { mean, covariance } = Gaussian::stationary(weights, &biases, &a)?;
+        let covariance = Arc::new(covariance);
+        covariances.push((intervention.log_scale, covariance.clone()));
+        Ok(Law { mean, covariance })
+    };
+    interventions.iter().map(|intervention| law_of(inside(intervention))).collect()
+}
+
+fn sampled(
+    sampler: &Sampler,
+    model: &Model,
+    interventions: &[&Intervention],
+    settings: &SampleSettings,
+    seed: u64,
+    progress: &Progress,
+) -> Result<Vec<Result<Law>>> {
+    let samples = law_samples(model.dim());
+    let draws: Vec<Draw<'_>> =
+        interventions.iter().map(|intervention| Draw { intervention, samples, seed }).collect();
+    let drawn = sampler.draw(model, &draws, settings, &progress.part())?;
+    drawn
+        .into_iter()
+        .map(|samples| match samples {
+            Ok(mut samples) => {
+                if let Some(units) = model.units() {
+                    units.apply_to(&mut samples);
+                }
+                Ok(Ok(law_of_samples(&samples)))
+            }
+            Err(unstable @ Error::NonFinite(_)) => Ok(Err(unstable)),
+            Err(other) => Err(other),
+        })
+        .collect()
+}
+
+fn law_of_samples(samples: &Matrix<f64>) -> Law {
+    let (n, d) = (samples.rows(), samples.cols());
+    let (mean, _) = moments(samples);
+    let centred = Matrix::from_fn(n, d, |i, j| samples[(i, j)] - mean[j]);
+    let mut sums = Mat::zeros(d, d);
+    product(sums.as_mut(), centred.view().transpose(), centred.view());
+    let covariance = Matrix::from_fn(d, d, |i, j| 0.5 * (sums[(i, j)] + sums[(j, i)]) / n as f64);
+    Law { mean, covariance: Arc::new(covariance) }
+}

@@ -1,0 +1,64 @@
+//! What a model says happens under an intervention, as its stationary law or to rows that were observed.
+//!
+//! A model's law need not be the data's: a Gaussian is not gene expression. A prediction that is *anchored* at the data
+//! takes the observed rows and moves them by what the model says changes, the optimal transport between its law at rest
+//! and its law under the intervention ([`TransportMap`]).
+//!
+//! | file | answers |
+//! |---|---|
+//! | `treatment` | what is done: shifts, scales, and means that are brought to given values |
+//! | `matching` | which shifts bring means to given values, by a `root` that many searches share simulations with |
+//! | `law` | the mean and covariance of a model under an intervention: all that is asked of a model here |
+//! | `transport` | the map between two laws |
+//! | `anchor` | the observed rows, and where they go |
+//! | `prediction` | samples of the law, or observed rows that are moved |
+//!
+//! ```
+//! use skds::data::Dataset;
+//! use skds::model::{Drift, Model, Noise, Parameters};
+//! use skds::predict::{Origin, Treatment, Wanted, anchored};
+//! use skds::sample::{SampleSettings, Sampler};
+//! use skds::{Matrix, Progress};
+//!
+//! // x1 follows x0: dX = W X dt + dB.
+//! let model = Model::new(Parameters {
+//!     drift: Drift::Linear { weights: Matrix::from_rows(2, 2, vec![-1.0, 0.0, 0.5, -1.0]) },
+//!     biases: vec![0.0; 2],
+//!     noise: Noise::Diagonal { log_noise: vec![0.0; 2] },
+//!     shift: None,
+//!     log_scale: None,
+//! });
+//! let data = Dataset::from_environments(vec![Matrix::from_rows(2, 2, vec![0.0, 0.0, 2.0, 4.0])])?;
+//!
+//! // Where do these rows go if the mean of x0 becomes 3?
+//! let origin = Origin::of(&model, &data)?;
+//! let treatment = Treatment::setting(&model, Wanted { targets: vec![0], means: vec![3.0] });
+//! let (sampler, settings) = (Sampler::cpu(), SampleSettings::default());
+//! let moved = anchored(&sampler, &model, &origin, &treatment, &settings, 0, &Progress::default())?;
+//! for (found, expected) in moved.as_slice().iter().zip([2.0, 1.0, 4.0, 5.0]) {
+//!     assert!((found - expected).abs() < 1e-12);
+//! }
+//! # Ok::<(), skds::Error>(())
+//! ```
+//!
+//! A new kind of model needs its own branch in [`laws_of`]. One that averages the effects of several models averages
+//! their maps in [`transport_maps`], which is where each of them has found its own shifts.
+
+mod anchor;
+mod law;
+mod matching;
+mod prediction;
+mod root;
+#[cfg(test)]
+mod tests;
+mod transport;
+mod treatment;
+
+pub use anchor::{Origin, anchored, transport_maps};
+pub(crate) use law::law_samples;
+pub use law::{Law, laws_of};
+pub use matching::{MATCHED, Wanted, match_means};
+pub(crate) use matching::{MATCHING_SAMPLES, closed_form};
+pub use prediction::{Start, predicted};
+pub use transport::{Deviations, TransportMap};
+pub use treatment::{Treatment, interventions_for};
