@@ -54,6 +54,27 @@ impl Lu {
         });
     }
 
+    /// The sign of the determinant, and the logarithm of its size.
+    pub(crate) fn determinant(&self) -> (f64, f64) {
+        let (mut sign, mut log) = (1.0, 0.0);
+        for j in 0..self.order.len() {
+            sign *= self.factors[(j, j)].signum();
+            log += self.factors[(j, j)].abs().ln();
+        }
+        // Every cycle of even length turns the sign.
+        let mut seen = vec![false; self.order.len()];
+        for first in 0..self.order.len() {
+            let (mut at, mut length) = (first, 0);
+            while !seen[at] {
+                (seen[at], at, length) = (true, self.order[at], length + 1);
+            }
+            if length > 0 && length % 2 == 0 {
+                sign = -sign;
+            }
+        }
+        (sign, log)
+    }
+
     pub(crate) fn inverse(&self) -> Mat<f64> {
         let d = self.factors.nrows();
         let mut inverse = Mat::identity(d, d);

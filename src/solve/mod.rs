@@ -14,6 +14,7 @@ mod coordinate;
 mod design;
 mod groups;
 mod lasso;
+pub mod moments;
 mod statistics;
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,184 @@
+use super::*;
+use crate::model::PenaltyKind;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+const TIGHT: Tolerance = Tolerance { violation: 1e-11, steps: 400_000 };
+
+/// Rows of environments with correlated variables, of which all but the first act on one.
+fn data(d: usize, environments: usize, rows: usize, seed: u64) -> (Dataset, Matrix<bool>) {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mixing = Matrix::from_fn(d, d, |j, i| f64::from(u8::from(i == j)) + rng.random_range(-0.4..0.4));
+    let all = (0..environments)
+        .map(|e| {
+            Matrix::from_fn(rows, d, |_, _| rng.random_range(-1.0..1.0)).map(|x: f64| x + 0.3 * e as f64)
+        })
+        .map(|noise: Matrix<f64>| {
+            Matrix::from_fn(rows, d, |i, j| (0..d).map(|k| mixing[(j, k)] * noise[(i, k)]).sum::<f64>() + 2.0)
+        })
+        .collect();
+    let targets = Matrix::from_fn(environments, d, |e, j| e > 0 && j == (e - 1) % d);
+    let data = Dataset::from_environments(all).unwrap().with_targets(targets.clone()).unwrap();
+    (data, targets)
+}
+
+fn moments(data: &Dataset) -> Moments {
+    let parts: Vec<usize> = (0..data.environments()).collect();
+    Moments::of(data, &parts, &Progress::default()).unwrap()
+}
+
+/// KDS as its definition has it, with every parameter free: an independent value to compare with.
+fn kds(data: &Dataset, units: &[f64], pooled: &Matrix<f64>, parameters: &Parameters<f64>) -> f64 {
+    let d = data.dim();
+    let Drift::Linear { weights } = &parameters.drift else { unreachable!() };
+    let Noise::Diagonal { log_noise } = &parameters.noise else { unreachable!() };
+    let all = data.samples().rows() as f64;
+    let mut sum = 0.0;
+    for e in 0..data.environments() {
+        let (share, mean) = (data.rows(e).len() as f64 / all, data.means(e));
+        for j in 0..d {
+            let drift: f64 = weights.row(j).iter().zip(&mean).map(|(w, m)| w * m).sum();
+            let shift = parameters.shift.as_ref().unwrap()[(e, j)];
+            sum += 2.0 * share * (drift + parameters.biases[j] + shift).powi(2) / units[j];
+        }
+    }
+    for j in 0..d {
+        for k in 0..d {
+            let half = |j: usize, k: usize| (0..d).map(|i| weights[(j, i)] * pooled[(i, k)]).sum::<f64>();
+            let noise = if j == k { (2.0 * log_noise[j]).exp() } else { 0.0 };
+            sum += (half(j, k) + half(k, j) + noise).powi(2) / (units[j] * units[k]);
+        }
+    }
+    sum / (d * d) as f64
+}
+
+#[test]
+fn the_loss_is_kds_with_the_best_biases_shifts_and_noises() {
+    let (data, targets) = data(4, 4, 60, 1);
+    let moments = moments(&data);
+    let pool = Pool::new(&moments, &targets, &[], false).unwrap();
+    let mut fit = Kds::new(&pool, None);
+    let lasso = Lasso { kind: PenaltyKind::Ingoing, lambda: 0.05, multipliers: None };
+    let found = fit.fit(&lasso, None, TIGHT, &Progress::default()).unwrap();
+    assert!(found.violation <= TIGHT.violation, "{}", found.violation);
+    let parameters = fit.parameters(&found.weights);
+    let pooled = Matrix::from_fn(4, 4, |i, j| pool.stack_entry(i, j));
+    let value = |parameters: &Parameters<f64>| kds(&data, &pool.units, &pooled, parameters);
+    let best = value(&parameters);
+    assert!((best - found.loss).abs() < 1e-12 * best.max(1.0), "{best} {}", found.loss);
+    // Nothing that has no penalty can be moved for the better, and effects not for less than they cost.
+    let mut tried = 0;
+    for (t, tensor) in parameters.tensors().iter().enumerate() {
+        for at in 0..tensor.values.len() {
+            for by in [-1e-4, 1e-4] {
+                let (row, column) = (at / 4, at % 4);
+                let free = match tensor.name {
+                    "weights" => row != column,
+                    "shift" => targets[(row, column)],
+                    _ => true,
+                };
+                if !free {
+                    continue;
+                }
+                let mut moved = parameters.clone();
+                moved.tensors_mut()[t].1[at] += by;
+                let cost = match tensor.name {
+                    "weights" => {
+                        0.05 / 16.0 * ((tensor.values[at] + by).abs() - tensor.values[at].abs())
+                    }
+                    _ => 0.0,
+                };
+                assert!(value(&moved) + cost >= best - 1e-13, "{} {at} {by}", tensor.name);
+                tried += 1;
+            }
+        }
+    }
+    assert!(tried > 40);
+}
+
+impl Pool<'_> {
+    fn stack_entry(&self, i: usize, j: usize) -> f64 {
+        let mut out = Matrix::full(self.dim(), self.stack.width(), 0.0);
+        let identity = Matrix::from_fn(self.dim(), self.dim(), |a, b| f64::from(u8::from(a == b)));
+        self.stack.times_all(&identity, &mut out);
+        out[(i, j)]
+    }
+}
+
+/// The same minimum by coordinate descent on the same loss, evaluated by its definition with everything eliminated by hand:
+/// slow, and independent of the solver.
+#[test]
+fn an_independent_solver_finds_the_same_minimum() {
+    for (kind, multipliers) in [
+        (PenaltyKind::Ingoing, None),
+        (PenaltyKind::Outgoing, None),
+        (PenaltyKind::Both, None),
+        (PenaltyKind::Ingoing, Some(Matrix::from_fn(3, 3, |j, i| match (j, i) {
+            (0, 1) => f64::INFINITY,
+            (2, 0) => 0.0,
+            _ => 2.0,
+        }))),
+    ] {
+        let (data, targets) = data(3, 3, 40, 7);
+        let moments = moments(&data);
+        let pool = Pool::new(&moments, &targets, &[], false).unwrap();
+        let lambda = 0.2;
+        let lasso = Lasso { kind, lambda, multipliers: multipliers.as_ref() };
+        let mut fit = Kds::new(&pool, None);
+        let found = fit.fit(&lasso, None, TIGHT, &Progress::default()).unwrap();
+        // Value of W alone, by the parameters that suit it best.
+        let pooled = Matrix::from_fn(3, 3, |i, j| pool.stack_entry(i, j));
+        let mut objective = |weights: &Matrix<f64>| {
+            let parameters = fit.parameters(weights);
+            let multiplier = |j: usize, i: usize| multipliers.as_ref().map_or(1.0, |m| m[(j, i)]);
+            let mut cost = 0.0;
+            for i in 0..3 {
+                let others = || (0..3).filter(move |&j| j != i && multiplier(j, i) > 0.0);
+                let single: f64 = others().map(|j| multiplier(j, i).min(1e9) * weights[(j, i)].abs()).sum();
+                let group = others().map(|j| weights[(j, i)].powi(2)).sum::<f64>().sqrt();
+                cost += match kind {
+                    PenaltyKind::Ingoing => single,
+                    PenaltyKind::Outgoing => group,
+                    PenaltyKind::Both => single + group,
+                };
+            }
+            kds(&data, &pool.units, &pooled, &parameters) + lambda / 9.0 * cost
+        };
+        let mut weights = no_effects(3);
+        let mut value = objective(&weights);
+        let mut reach = 0.5;
+        // A search by patterns: along single entries, and along whole columns for groups.
+        while reach > 1e-11 {
+            let mut better = false;
+            for j in 0..3 {
+                for i in (0..3).filter(|&i| i != j) {
+                    let forbidden = multipliers.as_ref().is_some_and(|m| m[(j, i)].is_infinite());
+                    let here = weights[(j, i)];
+                    for candidate in [here + reach, here - reach, 0.0] {
+                        if forbidden || candidate == here {
+                            continue;
+                        }
+                        weights[(j, i)] = candidate;
+                        let moved = objective(&weights);
+                        if moved < value - 1e-16 {
+                            (value, better) = (moved, true);
+                            break;
+                        }
+                        weights[(j, i)] = here;
+                    }
+                }
+            }
+            if !better {
+                reach *= 0.7;
+            }
+        }
+        let ours = objective(&found.weights);
+        assert!(ours <= value + 1e-12, "{kind:?}: {ours} {value}");
+        assert!((found.loss + found.penalty - ours).abs() < 1e-12, "{} {ours}", found.loss + found.penalty);
+        if kind == PenaltyKind::Ingoing {
+            let gap = weights.as_slice().iter().zip(found.weights.as_slice()).map(|(a, b)| (a - b).abs());
+            let gap = gap.fold(0.0, f64::max);
+            assert!(gap < 1e-6, "{gap}");
+        }
+    }
+}
