@@ -238,8 +238,9 @@ impl<'a> Pool<'a> {
         own_noises: Option<Matrix<f64>>,
     ) -> Parameters<f64> {
         let (d, all) = (self.dim(), self.moments.environments());
-        let drift =
-            |j: usize, e: usize| -> f64 { weights.row(j).iter().zip(self.moments.mean(e)).map(|(w, m)| w * m).sum() };
+        let drift = |j: usize, e: usize| -> f64 {
+            weights.row(j).iter().zip(self.moments.mean(e)).map(|(w, m)| w * m).sum()
+        };
         let mut biases = vec![0.0; d];
         let mut shift = Matrix::full(all, d, 0.0);
         for j in 0..d {

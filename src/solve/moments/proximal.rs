@@ -297,7 +297,8 @@ impl<S: Smooth> Descent<S> {
                 .zip(&ahead)
                 .map(|((next, value), ahead)| (next - value) * (ahead - next))
                 .sum();
-            let after = if turned > 0.0 { 1.0 } else { 0.5 * (1.0 + (1.0 + 4.0 * momentum * momentum).sqrt()) };
+            let after =
+                if turned > 0.0 { 1.0 } else { 0.5 * (1.0 + (1.0 + 4.0 * momentum * momentum).sqrt()) };
             let share = (momentum - 1.0) / after;
             for ((ahead, next), value) in ahead.iter_mut().zip(&next).zip(&*values) {
                 *ahead = next + share * (next - value);

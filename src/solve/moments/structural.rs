@@ -85,7 +85,9 @@ impl<'a> Structural<'a> {
         }
         // The part of the means; that of the covariance is there already.
         let between = pool.stack.back_to_all(&slopes);
-        Matrix::from_fn(d, d, |j, i| (self.products[(j, i)] + between[(j, i)]) / variances[j] - inverse[(i, j)])
+        Matrix::from_fn(d, d, |j, i| {
+            (self.products[(j, i)] + between[(j, i)]) / variances[j] - inverse[(i, j)]
+        })
     }
 
     fn point(&mut self, weights: Matrix<f64>, lasso: &Lasso<'_>, allowed: &Support) -> Point {
@@ -126,7 +128,8 @@ impl<'a> Structural<'a> {
                 break;
             }
             // The curvature of each row, but for the determinant's.
-            let scale = |at: &Point, j: usize, i: usize| at.variances[j] / pool.units[i].max(f64::MIN_POSITIVE);
+            let scale =
+                |at: &Point, j: usize, i: usize| at.variances[j] / pool.units[i].max(f64::MIN_POSITIVE);
             let (values, slopes) = (allowed.of(&at.weights), allowed.of(&at.slopes));
             let mut scales: Vec<f64> = allowed.entries().map(|(j, i)| scale(&at, j, i)).collect();
             if lasso.kind != PenaltyKind::Ingoing {
