@@ -320,8 +320,10 @@ fn a_basis_of_the_variables_is_the_linear_model() {
     let design = basis("polynomial:1", "1", &data);
     let kernel = Kernel::TiltedRbf { bandwidth: 2.0 };
     let spec = Spec { kernel, estimator: Estimator::V, penalty: None, learn_scale: false };
-    let found =
-        Exact::on(None, &data, data.targets(), &design, spec, &Progress::default()).unwrap().solve().unwrap();
+    let found = Exact::on(None, &data, data.targets(), &design, None, spec, &Progress::default())
+        .unwrap()
+        .solve()
+        .unwrap();
     let (Drift::Basis { coefficients, .. }, Noise::Basis { amounts }) =
         (&found.parameters.drift, &found.parameters.noise)
     else {
@@ -350,8 +352,10 @@ fn a_basis_of_the_variables_is_the_linear_model() {
     }
     // A square takes part in the reversion of its own variable: mean (b_own + x) (x − m) = 0 with m by environment.
     let design = basis("polynomial:2", "1", &data);
-    let found =
-        Exact::on(None, &data, data.targets(), &design, spec, &Progress::default()).unwrap().solve().unwrap();
+    let found = Exact::on(None, &data, data.targets(), &design, None, spec, &Progress::default())
+        .unwrap()
+        .solve()
+        .unwrap();
     let Drift::Basis { coefficients, .. } = &found.parameters.drift else { unreachable!() };
     let squares = [3, 6, 8];
     for j in 0..3 {
@@ -376,7 +380,8 @@ fn penalised_fits_of_given_functions_meet_their_conditions() {
         let design = basis(features, diffusion, &data);
         for kernel in kernels() {
             let spec = Spec { kernel, estimator: Estimator::V, penalty: None, learn_scale: false };
-            let exact = Exact::on(None, &data, data.targets(), &design, spec, &Progress::default()).unwrap();
+            let exact =
+                Exact::on(None, &data, data.targets(), &design, None, spec, &Progress::default()).unwrap();
             let all = [0, 1, 2, 3];
             let top = exact.largest_penalty(&all).unwrap();
             for &kind in PenaltyKind::ALL {
@@ -399,5 +404,5 @@ fn penalised_fits_of_given_functions_meet_their_conditions() {
     // Several amounts and learnt scales are a product of unknowns.
     let design = basis("polynomial:1", "1, self^2", &data);
     let spec = Spec { kernel: Kernel::ImqPlus, estimator: Estimator::V, penalty: None, learn_scale: true };
-    assert!(Exact::on(None, &data, data.targets(), &design, spec, &Progress::default()).is_err());
+    assert!(Exact::on(None, &data, data.targets(), &design, None, spec, &Progress::default()).is_err());
 }
