@@ -13,6 +13,8 @@ mod convexity;
 mod coordinate;
 mod design;
 mod groups;
+#[cfg(test)]
+mod known_tests;
 mod lasso;
 mod statistics;
 #[cfg(test)]

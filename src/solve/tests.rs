@@ -14,7 +14,7 @@ fn normal(rng: &mut ChaCha8Rng) -> f64 {
 }
 
 /// Environments of correlated samples, each but the first with a target.
-fn data(rows: &[usize], d: usize, seed: u64) -> Dataset {
+pub(super) fn data(rows: &[usize], d: usize, seed: u64) -> Dataset {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mix = Matrix::from_fn(d, d, |i, j| if i == j { 1.0 } else { 0.4 * normal(&mut rng) });
     let environments = rows
@@ -32,12 +32,12 @@ fn data(rows: &[usize], d: usize, seed: u64) -> Dataset {
     Dataset::from_environments(environments).unwrap().with_targets(targets).unwrap()
 }
 
-fn kernels() -> Vec<Kernel> {
+pub(super) fn kernels() -> Vec<Kernel> {
     KernelKind::ALL.iter().map(|kind| kind.with_bandwidth(1.7).unwrap()).collect()
 }
 
 /// The engine's loss and gradient.
-fn by_engine(
+pub(super) fn by_engine(
     data: &Dataset,
     kernel: Kernel,
     estimator: Estimator,
@@ -251,7 +251,7 @@ fn the_same_bits_whatever_the_number_of_threads() {
     assert_eq!(run(1), run(3));
 }
 
-fn basis(features: &str, diffusion: &str, data: &Dataset) -> Design {
+pub(super) fn basis(features: &str, diffusion: &str, data: &Dataset) -> Design {
     let basis = Basis::new(&features.parse().unwrap(), diffusion, data).unwrap();
     Design::basis(Arc::new(basis), data).unwrap()
 }
