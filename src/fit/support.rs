@@ -162,9 +162,9 @@ impl Support {
         .collect();
         let mut sentences = vec![parts.join(", ")];
         if self.unidentified_count > 0 {
-            let pairs = self.unidentified_pairs.iter().map(|(a, b)| format!("{a} and {b}"));
+            let pairs = self.unidentified_pairs.iter().map(|(a, b)| format!("{a} <-> {b}"));
             sentences.push(format!(
-                "covariances do not identify both effects between {}: neither variable is intervened on",
+                "covariances do not identify both effects of {}: neither variable is intervened on",
                 listed(pairs, self.unidentified_count)
             ));
         }
@@ -242,7 +242,7 @@ mod tests {
             [
                 "effects of 1 of 3 variables are supported by an intervention on them, of 1 by interventions elsewhere, of 1 by \
                  covariances alone: x2",
-                "covariances do not identify both effects between x1 and x2: neither variable is intervened on"
+                "covariances do not identify both effects of x1 <-> x2: neither variable is intervened on"
             ]
         );
         let one_way = support(vec![-1.0, 0.3, 0.2, 0.3, -1.0, 0.0, 0.0, 0.4, -1.0], 0.0);
@@ -271,6 +271,6 @@ mod tests {
                 .starts_with("effects of 13 of 13 variables are supported by covariances alone: v0, ")
         );
         assert!(sentences[0].ends_with("v9 and 3 more"), "{sentences:?}");
-        assert!(sentences[1].contains("v9 and v10 and 2 more: "), "{sentences:?}");
+        assert!(sentences[1].contains("v9 <-> v10 and 2 more: "), "{sentences:?}");
     }
 }

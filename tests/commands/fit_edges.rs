@@ -159,7 +159,7 @@ fn a_fit_says_what_its_effects_rest_on() {
         let summary = "effects of 2 of 4 variables are supported by an intervention on them, of 2 by interventions elsewhere";
         assert!(text.contains(summary), "{text}");
         let pairs =
-            "covariances do not identify both effects between x2 and x3: neither variable is intervened on";
+            "covariances do not identify both effects of x2 <-> x3: neither variable is intervened on";
         assert!(text.contains(pairs), "{text}");
         let output = place.fit(both, &[more, &["--json"]].concat());
         let report: Value =
