@@ -1,12 +1,14 @@
-// Stage `norms`: ‖(e_ji)_{j≠i}‖ of every variable i over all units of all other variables: the penalty's outgoing
-// groups. Scaled by the largest entry, so that squares of small weights do not vanish.
+// Stage `norms`: ‖(m_ji e_ji)_{j≠i}‖ of every variable i over all units of all other variables, with the multipliers m of
+// effects: the penalty's outgoing groups. Scaled by the largest entry, so that squares of small weights do not vanish.
 #use grid
 #use tree
 
-// The row's weights without the effect of a variable on itself.
+// The row's weights times their multipliers, without the effect of a variable on itself.
 fn others(unit: u32, k: u32) -> vec4<f32> {
-    let own = vec4<u32>(4u * k, 4u * k + 1u, 4u * k + 2u, 4u * k + 3u) == vec4<u32>(unit / job.units_per_variable);
-    return select(parameters[job.at_weights + unit * job.stride + k], vec4<f32>(0.0), own);
+    let variable = unit / job.units_per_variable;
+    let own = vec4<u32>(4u * k, 4u * k + 1u, 4u * k + 2u, 4u * k + 3u) == vec4<u32>(variable);
+    let weights = multipliers[variable * job.stride + k] * parameters[job.at_weights + unit * job.stride + k];
+    return select(weights, vec4<f32>(0.0), own);
 }
 
 @compute @workgroup_size(256)

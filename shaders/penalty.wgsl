@@ -1,6 +1,6 @@
 // Stage `penalty`: adds the group lasso's subgradient to the gradient and leaves partial sums of its value: single
 // effects (ingoing), all effects of a variable (outgoing, whose norms stage `norms` made), or both. Where a group is 0
-// its subgradient is 0. See src/model/penalty.rs.
+// its subgradient is 0. Every effect is multiplied by its multiplier first. See src/model/penalty.rs.
 #use grid
 #use tree
 
@@ -19,6 +19,7 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) t
         let k = at % job.stride;
         let own = vec4<u32>(4u * k, 4u * k + 1u, 4u * k + 2u, 4u * k + 3u) == vec4<u32>(variable);
         let first = job.at_weights + variable * job.units_per_variable * job.stride + k;
+        let multiplier = multipliers[at];
         var slope = vec4<f32>(0.0);
         if (job.ingoing != 0u) {
             var largest = vec4<f32>(0.0);
@@ -32,11 +33,11 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) t
                 square += scaled * scaled;
             }
             let norm = select(scale * sqrt(square), vec4<f32>(0.0), own);
-            slope += inverse(norm);
-            value += norm;
+            slope += multiplier * inverse(norm);
+            value += multiplier * norm;
         }
         if (job.outgoing != 0u) {
-            slope += inverse(norms[k]);
+            slope += multiplier * multiplier * inverse(norms[k]);
             if (variable == 0u) { value += norms[k]; }
         }
         slope = select(job.strength * slope, vec4<f32>(0.0), own);

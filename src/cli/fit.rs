@@ -6,8 +6,9 @@ use super::{print_json, print_report};
 use crate::data::Dataset;
 use crate::engine::{Device, State};
 use crate::fit::{
-    AdamRecipe, Checkpoint, EnvironmentsPerStep, EstimatorChoice, ModelKind, PenaltyChoice, Problem, Record,
-    Rhythm, Settings, SolverChoice, Stability, TargetChoice, Watcher, check_resamples,
+    AdamRecipe, Checkpoint, EnvironmentsPerStep, EstimatorChoice, Knowledge, ModelKind, PenaltyChoice,
+    Problem, Record, Rhythm, Settings, SolverChoice, Stability, Support, TargetChoice, Watcher,
+    check_resamples,
 };
 use crate::kernel::{Bandwidth, KernelKind};
 use crate::model::Activation;
@@ -43,6 +44,10 @@ Examples:
 
   # Measurements from a table, with the targets of each environment in a second one
   skds fit cells.csv --targets targets.csv -o model.safetensors
+
+  # With what is known: echo 'source,target,kind
+  # harvest,rain,forbidden' > edges.csv
+  skds fit fields.csv --edges edges.csv -o model.safetensors
 
   # The exact minimum for given settings
   skds fit train.npz -o model.safetensors --bandwidth 3 --penalty ingoing --lambda 0.1
@@ -143,6 +148,11 @@ pub(super) struct Args {
     /// with one row per environment
     #[arg(long, value_name = "FILE|unknown")]
     targets: Option<PathBuf>,
+    /// What you know of effects: .csv with the columns source, target, kind and optionally weight. The kind 'forbidden' holds
+    /// an effect at 0, 'required' does not penalise it, and if there is any 'candidate', all effects that are not listed are
+    /// forbidden; weight multiplies a candidate's penalty
+    #[arg(long, value_name = "FILE")]
+    edges: Option<PathBuf>,
     /// Hand over an unstable model as it is. By default its effects between variables are multiplied by the largest
     /// factor that makes it stable, and what that costs in loss is reported
     #[arg(long)]
@@ -180,6 +190,8 @@ struct Report<'a> {
     steps_per_second: f64,
     #[serde(flatten)]
     stability: Option<Stability>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    support: Option<Support>,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     constant: &'a [String],
 }
@@ -207,7 +219,10 @@ pub(super) fn run(args: &Args) -> Result<()> {
         (_, None) => {}
     }
     let data = Dataset::read(&args.data, args.targets.as_deref().filter(|_| !unknown))?;
-    let problem = Problem::new(&data, &settings)?;
+    let problem = match &args.edges {
+        Some(path) => Problem::knowing(&data, &settings, Knowledge::read(path, data.names())?)?,
+        None => Problem::new(&data, &settings)?,
+    };
     let Some(AdamRecipe { steps, .. }) = problem.recipe.solver.adam().copied() else {
         // In f64 on the CPU unless a GPU is asked for by name: exactness is what this solver is for.
         let gpu = if args.device.device == Device::Auto { None } else { args.device.gpu_or_cpu()? };
@@ -238,9 +253,10 @@ pub(super) fn run(args: &Args) -> Result<()> {
     })?;
     let seconds = start.elapsed().as_secs_f64();
     let taken = outcome.state.steps - from.as_ref().map_or(0, |from| from.state.steps);
-    let mut stability = None;
+    let (mut stability, mut support) = (None, None);
     if outcome.complete {
-        stability = Some(problem.write(&outcome, &args.output)?);
+        let (model, found) = problem.write(&outcome, &args.output)?;
+        (stability, support) = (Some(found), Some(problem.support(&model)));
         // The model holds what the checkpoint held; a missing one is no harm.
         let _ = std::fs::remove_file(&path);
     }
@@ -256,6 +272,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         seconds,
         steps_per_second: f64::from(taken) / seconds.max(1e-9),
         stability,
+        support,
         constant: problem.constant(),
     };
     print_report(args.json, &report, || report.to_text(&problem, &path))
@@ -269,10 +286,17 @@ pub(super) fn run_remote(args: &Args, remote: &Remote) -> Result<()> {
         return Err(Error::invalid("--resume is given with --server, which goes on by itself"));
     }
     let unknown = settings.settle()?.targets == TargetChoice::Unknown;
-    let dataset = remote.upload_dataset(&args.data, args.targets.as_deref().filter(|_| !unknown))?;
+    let targets = args.targets.as_deref().filter(|_| !unknown);
+    let data = Dataset::read(&args.data, targets)?;
+    let edges = match &args.edges {
+        Some(path) => Knowledge::read(path, data.names())?.edges().to_vec(),
+        None => Vec::new(),
+    };
+    let dataset = remote.upload(&data, &args.data, targets)?;
     let request = Request::Fit(FitRequest {
         dataset: remote::id(dataset)?,
         settings: Box::new(settings),
+        edges,
         bootstrap: args.bootstrap,
         device: remote::device(&args.device.device),
     });
@@ -462,7 +486,8 @@ impl Report<'_> {
         if let Some(stability) = &self.stability {
             lines.push(format!("  {}", stability.sentence()));
         }
-        lines.extend(problem.remark().map(|remark| format!("  {remark}")));
+        let support = self.support.iter().flat_map(Support::sentences);
+        lines.extend(support.chain(problem.remark()).map(|remark| format!("  {remark}")));
         lines.push(match self.complete {
             true => format!("  written to {}", self.model.display()),
             false => format!("  stopped early; {} goes on with --resume", checkpoint.display()),

@@ -4,7 +4,7 @@ use super::print_report;
 use super::progress::Watch;
 use crate::engine::Engine;
 use crate::engine::gpu::GpuEngine;
-use crate::fit::{ExactFit, Problem, Stability, Tuning};
+use crate::fit::{ExactFit, Problem, Stability, Support, Tuning};
 use crate::{Progress, Result};
 use serde::Serialize;
 use std::path::Path;
@@ -30,6 +30,7 @@ struct Report<'a> {
     bootstrap: Option<usize>,
     #[serde(flatten)]
     stability: Stability,
+    support: Support,
     #[serde(skip_serializing_if = "Option::is_none")]
     tuning: Option<&'a Tuning>,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
@@ -77,6 +78,7 @@ pub(super) fn run(
         seconds,
         bootstrap,
         stability: fit.stability.clone(),
+        support: problem.support(&fit.model),
         tuning: fit.tuning.as_ref(),
         constant: problem.constant(),
     };
@@ -109,7 +111,8 @@ fn to_text(report: &Report<'_>, problem: &Problem, fit: &ExactFit) -> String {
         lines.push(format!("  {}", tuning.explained()));
     }
     lines.push(format!("  {}", report.stability.sentence()));
-    lines.extend(problem.remark().map(|remark| format!("  {remark}")));
+    let support = report.support.sentences().into_iter();
+    lines.extend(support.chain(problem.remark()).map(|remark| format!("  {remark}")));
     if let Some(count) = report.bootstrap {
         lines.push(format!("  95 % intervals from {count} resamples of the rows; see 'skds graph'"));
     }

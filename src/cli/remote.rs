@@ -104,7 +104,11 @@ impl Remote {
     /// Uploads a dataset: an .npz as it is, anything else as .npz.
     pub fn upload_dataset(&self, path: &Path, targets: Option<&Path>) -> Result<String> {
         // Read here first: what is wrong with it is said here, with its own path.
-        let data = Dataset::read(path, targets)?;
+        self.upload(&Dataset::read(path, targets)?, path, targets)
+    }
+
+    /// Uploads a dataset that was read from these files.
+    pub fn upload(&self, data: &Dataset, path: &Path, targets: Option<&Path>) -> Result<String> {
         let folder = tempfile::tempdir().map_err(|source| Error::Io {
             action: "create",
             path: path.into(),

@@ -2,8 +2,8 @@
 
 use super::LossSpec;
 use super::draw::Batches;
-use crate::Result;
 use crate::model::{Parameters, Penalty};
+use crate::{Error, Matrix, Result};
 
 /// The settings of Adam (Kingma and Ba).
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -66,6 +66,20 @@ impl State {
     pub fn new(parameters: Parameters<f32>) -> Self {
         let zeros = parameters.zeros_like();
         State { steps: 0, parameters, mean: zeros.clone(), square: zeros }
+    }
+}
+
+/// Checks what the penalty's effects are multiplied with: one finite number of at least 0 for each.
+pub(crate) fn check_multipliers(multipliers: &Matrix<f64>, dim: usize) -> Result<()> {
+    let found = [multipliers.rows(), multipliers.cols()];
+    if found != [dim, dim] {
+        return Err(Error::invalid(format!("multipliers have shape {found:?}, expected {:?}", [dim, dim])));
+    }
+    match multipliers.as_slice().iter().find(|value| !(**value >= 0.0 && value.is_finite())) {
+        Some(value) => {
+            Err(Error::invalid(format!("a multiplier is {value}, expected a finite number of at least 0")))
+        }
+        None => Ok(()),
     }
 }
 

@@ -64,8 +64,8 @@ impl Problem {
             penalty: self.spec.penalty,
             learn_scale: self.recipe.learn_scale,
         };
-        let pass =
-            |kernel: Kernel| Exact::on(None, data, &self.targets, &self.design, spec(kernel), progress);
+        let (targets, design, known) = (&self.targets, &self.design, self.multipliers());
+        let pass = |kernel: Kernel| Exact::on(None, data, targets, design, known, spec(kernel), progress);
         let mut parameters = match tuning {
             None => pass(self.spec.loss.kernel)?.solve()?.parameters,
             Some(tuning) => {

@@ -70,7 +70,7 @@ impl Checkpoint {
     pub fn of(path: &Path, problem: &Problem) -> Result<Checkpoint> {
         let checkpoint = Checkpoint::read(path)?;
         if let Err(difference) = Fingerprint::check(&checkpoint.data, problem.fingerprint()) {
-            return Err(Error::file(path, format!("was written for other data: {difference}")));
+            return Err(Error::file(path, format!("was written for other data or edges: {difference}")));
         }
         let Some(AdamRecipe { steps, .. }) = problem.recipe.solver.adam() else {
             return Err(Error::file(path, "is of a fit by adam, expected one by the exact solver"));

@@ -2,7 +2,7 @@
 
 use super::select::{self, Search};
 use super::tune::{self, Grid, Tuning};
-use super::{Form, Problem, Recipe, Solver, Stability, TargetChoice};
+use super::{Form, Knowledge, Problem, Recipe, Solver, Stability, TargetChoice};
 use crate::engine::cpu::CpuEngine;
 use crate::engine::gpu::GpuEngine;
 use crate::engine::{Engine, LossSpec};
@@ -73,7 +73,8 @@ impl Problem {
         let LossSpec { kernel, estimator, .. } = self.spec.loss;
         let spec =
             Spec { kernel, estimator, penalty: self.spec.penalty, learn_scale: self.recipe.learn_scale };
-        let exact = Exact::on(gpu, &self.data, &self.targets, &self.design, spec, progress)?;
+        let known = self.multipliers();
+        let exact = Exact::on(gpu, &self.data, &self.targets, &self.design, known, spec, progress)?;
         let solution = exact.solve()?;
         if solution.violation > LARGEST_VIOLATION {
             return Err(Error::NonFinite(format!(
@@ -104,10 +105,12 @@ impl Problem {
                 let LossSpec { kernel: any, estimator, .. } = self.spec.loss;
                 let spec = Spec { kernel: any, estimator, penalty: None, learn_scale };
                 let (data, targets, design) = (&self.data, &self.targets, &self.design);
-                Search { data, targets, known, design, kernel, spec, seed, progress }.run(gpu)?
+                let multipliers = self.multipliers();
+                Search { data, targets, known, design, multipliers, kernel, spec, seed, progress }.run(gpu)?
             }
             false => {
-                let grid = Grid::new(&self.data, kernel, self.spec.loss.estimator, learn_scale, seed)?;
+                let mut grid = Grid::new(&self.data, kernel, self.spec.loss.estimator, learn_scale, seed)?;
+                grid.multipliers = self.multipliers();
                 tune::tune(&self.data, &self.targets, known, &grid, gpu, seed, progress)?
             }
         };
@@ -119,7 +122,10 @@ impl Problem {
             Some(own) => *own,
             None => (
                 CpuEngine.load(&self.data, &spec)?.evaluate(&tuning.parameters, None)?,
-                penalty.value(&tuning.parameters),
+                penalty.weighted_value(
+                    &tuning.parameters,
+                    self.knowledge.as_ref().map(Knowledge::charges).as_ref(),
+                ),
             ),
         };
         let (mut model, stability) =

@@ -1,11 +1,12 @@
-//! What identifies the data of a fit: everything that its result depends on.
+//! What identifies the data of a fit and what is known of it: everything that its result depends on but the settings.
 
+use super::Knowledge;
 use crate::data::Dataset;
 use crate::{Matrix, hash};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// The data of a fit, told apart from all other: rows in their order, environments, names and targets.
+/// The data of a fit, told apart from all other: rows in their order, environments, names and targets; and known edges.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fingerprint {
     /// The rows of each environment.
@@ -16,11 +17,14 @@ pub struct Fingerprint {
     targets: Vec<Vec<usize>>,
     /// SHA-256 of all samples, row by row, as little-endian f64.
     samples: String,
+    /// What is known of effects, a line for each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    edges: Vec<String>,
 }
 
 impl Fingerprint {
-    /// Of data whose environments intervene on these targets.
-    pub fn of(data: &Dataset, targets: &Matrix<bool>) -> Fingerprint {
+    /// Of data whose environments intervene on these targets, and of what is known of it.
+    pub fn of(data: &Dataset, targets: &Matrix<bool>, knowledge: Option<&Knowledge>) -> Fingerprint {
         let mut samples = Sha256::new();
         for value in data.samples().as_slice() {
             samples.update(value.to_le_bytes());
@@ -32,6 +36,7 @@ impl Fingerprint {
                 .map(|e| (0..targets.cols()).filter(|&j| targets[(e, j)]).collect())
                 .collect(),
             samples: hash::hex(samples),
+            edges: knowledge.map_or_else(Vec::new, Knowledge::to_lines),
         }
     }
 
@@ -53,7 +58,7 @@ impl Fingerprint {
                 hash::short(&expected.samples)
             ));
         }
-        Ok(())
+        difference("edge", &found.edges, &expected.edges, String::clone)
     }
 }
 
@@ -77,6 +82,7 @@ fn difference<T: PartialEq>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fit::{Edge, EdgeKind};
 
     #[test]
     fn everything_that_a_fit_depends_on_tells_data_apart() {
@@ -84,14 +90,14 @@ mod tests {
         let own = |samples: Matrix<f64>| Dataset::from_environments(vec![samples]).unwrap();
         let data = own(x());
         let none = Matrix::full(1, 2, false);
-        let first = Fingerprint::of(&data, &none);
-        assert_eq!(Fingerprint::check(&first, &Fingerprint::of(&own(x()), &none)), Ok(()));
+        let first = Fingerprint::of(&data, &none, None);
+        assert_eq!(Fingerprint::check(&first, &Fingerprint::of(&own(x()), &none, None)), Ok(()));
         // The same sum in another order.
         let swapped = own(Matrix::from_fn(6, 2, |i, j| x()[(5 - i, j)]));
-        let other = Fingerprint::check(&first, &Fingerprint::of(&swapped, &none)).unwrap_err();
+        let other = Fingerprint::check(&first, &Fingerprint::of(&swapped, &none, None)).unwrap_err();
         assert!(other.starts_with("samples, or their order: found SHA-256 "), "{other}");
         let target = Matrix::from_rows(1, 2, vec![false, true]);
-        let other = Fingerprint::check(&first, &Fingerprint::of(&data, &target)).unwrap_err();
+        let other = Fingerprint::check(&first, &Fingerprint::of(&data, &target, None)).unwrap_err();
         assert_eq!(other, "targets of environment 0: found no variable, expected x1");
         let renamed = Fingerprint { names: vec!["x0".into(), "b".into()], ..first.clone() };
         let other = Fingerprint::check(&first, &renamed).unwrap_err();
@@ -99,5 +105,16 @@ mod tests {
         let cut = Fingerprint { rows: vec![3, 3], ..first.clone() };
         let other = Fingerprint::check(&first, &cut).unwrap_err();
         assert_eq!(other, "rows of environment 0: found 6, expected 3");
+        let known = |kind: EdgeKind| {
+            let edge = Edge { source: "x0".into(), target: "x1".into(), kind, weight: None };
+            let knowledge = Knowledge::new(data.names(), vec![edge]).unwrap();
+            Fingerprint::of(&data, &none, Some(&knowledge))
+        };
+        let other = Fingerprint::check(&first, &known(EdgeKind::Required)).unwrap_err();
+        assert_eq!(other, "edge 0: found none, expected 'x0' -> 'x1' required");
+        let other = Fingerprint::check(&known(EdgeKind::Forbidden), &known(EdgeKind::Required)).unwrap_err();
+        assert_eq!(other, "edge 0: found 'x0' -> 'x1' forbidden, expected 'x0' -> 'x1' required");
+        // Fits without edges leave the text that they always left.
+        assert!(!serde_json::to_string(&first).unwrap().contains("edges"));
     }
 }

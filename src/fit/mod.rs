@@ -11,12 +11,14 @@ mod checkpoint;
 mod choices;
 mod exact;
 mod fingerprint;
+mod knowledge;
 mod recipe;
 mod results;
 mod select;
 mod settings;
 mod stabilize;
 mod start;
+mod support;
 mod tune;
 
 pub use bounds::check_resamples;
@@ -27,9 +29,11 @@ pub use choices::{
 };
 pub use exact::ExactFit;
 pub use fingerprint::Fingerprint;
+pub use knowledge::{Edge, EdgeKind, FORBIDDEN, Knowledge, REQUIRED};
 pub use recipe::{AdamRecipe, Fixed, Form, Recipe, Solver};
 pub use settings::Settings;
 pub use stabilize::{MARGIN, Stability, Widest};
+pub use support::{Evidence, Support, VariableSupport};
 pub use tune::{Cell, Tuning};
 
 use crate::data::{Dataset, Standardization};
@@ -57,6 +61,7 @@ pub struct Problem {
     design: Design,
     /// The functions of a basis model, of the data's own units.
     basis: Option<Arc<Basis>>,
+    knowledge: Option<Knowledge>,
 }
 
 /// Who hears how a fit goes.
@@ -134,6 +139,39 @@ pub struct Outcome {
 impl Problem {
     /// Settles the settings, standardises, resolves the bandwidth and prepares the initial parameters.
     pub fn new(data: &Dataset, settings: &Settings) -> Result<Problem> {
+        Problem::of(data, settings, None)
+    }
+
+    /// The same with what is known of the effects between the data's variables.
+    ///
+    /// ```
+    /// use skds::data::Dataset;
+    /// use skds::fit::{Edge, EdgeKind, Knowledge, Problem, Settings};
+    /// use skds::model::Drift;
+    /// use skds::{Matrix, Progress};
+    ///
+    /// let samples = Matrix::from_fn(64, 2, |i, j| ((7 * i + 3 * j) as f64).sin());
+    /// let data = Dataset::from_environments(vec![samples])?;
+    /// let never = Edge { source: "x1".into(), target: "x0".into(), kind: EdgeKind::Forbidden, weight: None };
+    /// let known = Knowledge::new(data.names(), vec![never])?;
+    /// let settings = Settings { lambda: Some(0.01), ..Settings::default() };
+    /// let fit = Problem::knowing(&data, &settings, known)?.solve(None, &Progress::default())?;
+    /// let Drift::Linear { weights } = &fit.model.parameters.drift else { unreachable!() };
+    /// assert_eq!(weights[(0, 1)], 0.0);
+    /// # Ok::<(), skds::Error>(())
+    /// ```
+    pub fn knowing(data: &Dataset, settings: &Settings, knowledge: Knowledge) -> Result<Problem> {
+        if knowledge.names() != data.names() {
+            return Err(Error::invalid(format!(
+                "edges are known between other variables: found {}, expected {}",
+                knowledge.names().join(", "),
+                data.names().join(", ")
+            )));
+        }
+        Problem::of(data, settings, Some(knowledge).filter(|knowledge| !knowledge.edges().is_empty()))
+    }
+
+    fn of(data: &Dataset, settings: &Settings, knowledge: Option<Knowledge>) -> Result<Problem> {
         let mut recipe = settings.settle()?;
         let given = data;
         let units = recipe.standardize.then(|| Standardization::of(given));
@@ -183,13 +221,14 @@ impl Problem {
                         (basis.clone(), basis)
                     }
                 };
-                (Design::basis(Arc::new(fitted), &data)?, Some(Arc::new(own)))
+                let multipliers = knowledge.as_ref().map(Knowledge::multipliers);
+                (Design::basis_knowing(Arc::new(fitted), &data, multipliers)?, Some(Arc::new(own)))
             }
             Form::Linear | Form::Mlp { .. } => (Design::Linear, None),
         };
-        let fingerprint = Fingerprint::of(given, &targets);
+        let fingerprint = Fingerprint::of(given, &targets, knowledge.as_ref());
         let constant = given.constant_variables().into_iter().map(|j| given.names()[j].clone()).collect();
-        Ok(Problem { recipe, spec, data, units, fingerprint, constant, targets, design, basis })
+        Ok(Problem { recipe, spec, data, units, fingerprint, constant, targets, design, basis, knowledge })
     }
 
     /// The data in the units of the fit.
@@ -197,7 +236,12 @@ impl Problem {
         &self.data
     }
 
-    /// What identifies the data that the fit is to.
+    /// What the penalties of effects are multiplied with, if anything is known of them: see [`Knowledge::multipliers`].
+    pub fn multipliers(&self) -> Option<&Matrix<f64>> {
+        self.knowledge.as_ref().map(Knowledge::multipliers)
+    }
+
+    /// What identifies the data that the fit is to, and what is known of it.
     pub fn fingerprint(&self) -> &Fingerprint {
         &self.fingerprint
     }
@@ -245,11 +289,28 @@ impl Problem {
         let Some(AdamRecipe { steps, .. }) = self.recipe.solver.adam() else {
             return Err(Error::invalid("the solver is exact, expected adam to take steps with"));
         };
-        let start = start::parameters(&self.data, &self.recipe, &self.targets);
-        let free = start::free(&start, &self.targets);
+        let mut start = start::parameters(&self.data, &self.recipe, &self.targets);
+        let mut free = start::free(&start, &self.targets);
+        if let Some(knowledge) = &self.knowledge {
+            knowledge.clear_forbidden(&mut start);
+            knowledge.clear_forbidden(&mut free);
+        }
+        let charges = self.knowledge.as_ref().map(Knowledge::charges);
         let mut training: Box<dyn Training> = match gpu {
-            Some(engine) => Box::new(engine.train(&self.data, &self.spec, &start, &free)?),
-            None => Box::new(CpuTraining::new(&self.data, self.spec, &start, &free)?),
+            Some(engine) => {
+                let training = engine.train(&self.data, &self.spec, &start, &free)?;
+                Box::new(match &charges {
+                    Some(charges) => training.weighing(charges)?,
+                    None => training,
+                })
+            }
+            None => {
+                let training = CpuTraining::new(&self.data, self.spec, &start, &free)?;
+                Box::new(match charges {
+                    Some(charges) => training.weighing(charges)?,
+                    None => training,
+                })
+            }
         };
         let mut log = Vec::new();
         let mut step = 0;

@@ -1,15 +1,16 @@
 //! A fit's files: the model, and beside it what tells how it came about.
 
 use super::{ExactFit, Outcome, Problem, Record, Stability, Tuning};
-use crate::model::PenaltyKind;
+use crate::model::{Model, PenaltyKind};
 use crate::plot::{self, Colour, Line, Panel};
 use crate::{Matrix, Result, output};
 use std::io::Write;
 use std::path::Path;
 
 impl Problem {
-    /// Writes what training led to, the model last: beside it the log and a picture of the loss.
-    pub fn write(&self, outcome: &Outcome, path: &Path) -> Result<Stability> {
+    /// Writes what training led to, the model last: beside it the log and a picture of the loss. Returns the model and what
+    /// was found of it.
+    pub fn write(&self, outcome: &Outcome, path: &Path) -> Result<(Model, Stability)> {
         output::write_atomically(&path.with_extension("log.jsonl"), |writer| {
             for record in &outcome.log {
                 serde_json::to_writer(&mut *writer, record)?;
@@ -41,7 +42,7 @@ impl Problem {
         plot::write_picture(&path.with_extension("loss.svg"), "Loss while fitting", &[panel])?;
         let (model, stability) = self.model(&outcome.state)?;
         model.write(path)?;
-        Ok(stability)
+        Ok((model, stability))
     }
 }
 

@@ -29,6 +29,8 @@ pub(super) struct Search<'a> {
     /// Whether targets are known: unknown ones cannot be told.
     pub known: bool,
     pub design: &'a Design,
+    /// What penalties of effects are multiplied with, if anything is known of them.
+    pub multipliers: Option<&'a Matrix<f64>>,
     pub kernel: KernelKind,
     pub spec: Spec,
     pub seed: u64,
@@ -59,7 +61,7 @@ impl Search<'_> {
     /// The pass over pairs at a bandwidth.
     fn pass(&self, gpu: Option<&GpuEngine>, data: &Dataset, bandwidth: f64) -> Result<Exact> {
         let spec = Spec { kernel: self.kernel.with_bandwidth(bandwidth)?, ..self.spec };
-        Exact::on(gpu, data, self.targets, self.design, spec, self.progress)
+        Exact::on(gpu, data, self.targets, self.design, self.multipliers, spec, self.progress)
     }
 
     /// All folds; their judges have one bandwidth.

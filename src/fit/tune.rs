@@ -122,7 +122,7 @@ struct Observed {
 }
 
 /// Settings of the search.
-pub(super) struct Grid {
+pub(super) struct Grid<'a> {
     kernel: KernelKind,
     estimator: Estimator,
     learn_scale: bool,
@@ -130,21 +130,23 @@ pub(super) struct Grid {
     bandwidths: Vec<f64>,
     /// As many as [`LAMBDAS`].
     lambdas: Vec<f64>,
+    /// What penalties of effects are multiplied with, if anything is known of them.
+    pub(super) multipliers: Option<&'a Matrix<f64>>,
 }
 
-impl Grid {
+impl Grid<'_> {
     pub(super) fn new(
         data: &Dataset,
         kernel: KernelKind,
         estimator: Estimator,
         learn_scale: bool,
         seed: u64,
-    ) -> Result<Grid> {
+    ) -> Result<Self> {
         let median = Bandwidth::Auto.resolve(data, seed)?;
         let bandwidths = multiples(kernel).iter().map(|factor| factor * median).collect();
         let factor = (data.dim() as f64 / USUAL_DIM).clamp(LEAST_FACTOR, 1.0);
         let lambdas = LAMBDAS.iter().map(|lambda| factor * lambda).collect();
-        Ok(Grid { kernel, estimator, learn_scale, bandwidths, lambdas })
+        Ok(Grid { kernel, estimator, learn_scale, bandwidths, lambdas, multipliers: None })
     }
 
     fn spec(&self, bandwidth: f64) -> Result<Spec> {
@@ -182,7 +184,7 @@ pub(super) fn tune(
     data: &Dataset,
     targets: &Matrix<bool>,
     known: bool,
-    grid: &Grid,
+    grid: &Grid<'_>,
     gpu: Option<&GpuEngine>,
     seed: u64,
     progress: &Progress,
@@ -207,7 +209,7 @@ pub(super) fn tune(
     let exacts: Vec<Exact> = grid
         .bandwidths
         .iter()
-        .map(|&h| Exact::on(gpu, data, targets, &Design::Linear, grid.spec(h)?, progress))
+        .map(|&h| Exact::on(gpu, data, targets, &Design::Linear, grid.multipliers, grid.spec(h)?, progress))
         .collect::<Result<_>>()?;
     let all: Vec<usize> = (0..data.environments()).collect();
     let counted = |exact: &Exact, environments: &[usize]| -> Result<Vec<Fit>> {
@@ -231,7 +233,8 @@ pub(super) fn tune(
             }
             Fold::Rows(drawn) => {
                 let spec = grid.spec(grid.bandwidths[h])?;
-                let exact = Exact::on(None, &drawn.data, targets, &Design::Linear, spec, progress)?;
+                let (data, known) = (&drawn.data, grid.multipliers);
+                let exact = Exact::on(None, data, targets, &Design::Linear, known, spec, progress)?;
                 let fits = counted(&exact, &all)?;
                 fits.iter().map(|fit| score_rows(&fit.parameters, &drawn.left_out)).collect()
             }
@@ -313,7 +316,7 @@ pub(super) fn mean_and_error(values: &[f64]) -> (f64, f64) {
 }
 
 /// The weights of all cells.
-fn weigh(cells: &mut [Cell], grid: &Grid, rng: &mut ChaCha8Rng) {
+fn weigh(cells: &mut [Cell], grid: &Grid<'_>, rng: &mut ChaCha8Rng) {
     let folds = cells[0].scores.len();
     let mut wins = vec![0usize; cells.len()];
     for _ in 0..RESAMPLES {

@@ -1,8 +1,8 @@
 //! Group-lasso penalties on the effects between different variables.
 
 use super::{Drift, Parameters, REFUSED};
-use crate::Scalar;
 use crate::named::named;
+use crate::{Matrix, Scalar};
 use rayon::prelude::*;
 
 /// Weights that one task takes.
@@ -10,6 +10,7 @@ pub(crate) const ENTRIES_PER_TASK: usize = 1 << 15;
 
 /// Which groups of effects are penalised. The effect of i on j, e_ji, is w_ji for the linear model and the input
 /// weights of variable i into network j, one per hidden unit, for the MLP. Effects of a variable on itself are free.
+/// With multipliers m, m_ji e_ji takes the place of e_ji.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PenaltyKind {
     /// (1/d) Σ_j Σ_{i≠j} ‖e_ji‖₂: every single effect is a group.
@@ -34,7 +35,16 @@ named!(PenaltyKind, "penalty", { Ingoing => "ingoing", Outgoing => "outgoing", B
 impl Penalty {
     /// The penalty's value.
     pub fn value<T: Scalar>(&self, parameters: &Parameters<T>) -> f64 {
-        let groups = self.groups(parameters);
+        self.weighted_value(parameters, None)
+    }
+
+    /// The penalty's value where row j, column i of finite `multipliers` multiplies the effect of i on j.
+    pub fn weighted_value<T: Scalar>(
+        &self,
+        parameters: &Parameters<T>,
+        multipliers: Option<&Matrix<f64>>,
+    ) -> f64 {
+        let groups = self.groups(parameters, multipliers);
         let mut norms = Vec::new();
         let ingoing: f64 = effects(parameters)
             .0
@@ -50,7 +60,20 @@ impl Penalty {
     /// # Panics
     /// If `gradient` does not have the shape of `parameters`.
     pub fn add_gradient<T: Scalar>(&self, parameters: &Parameters<T>, gradient: &mut Parameters<T>) -> f64 {
-        let groups = self.groups(parameters);
+        self.add_weighted_gradient(parameters, None, gradient)
+    }
+
+    /// The same with multipliers, as in [`weighted_value`](Self::weighted_value).
+    ///
+    /// # Panics
+    /// If `gradient` does not have the shape of `parameters`.
+    pub fn add_weighted_gradient<T: Scalar>(
+        &self,
+        parameters: &Parameters<T>,
+        multipliers: Option<&Matrix<f64>>,
+        gradient: &mut Parameters<T>,
+    ) -> f64 {
+        let groups = self.groups(parameters, multipliers);
         let weights = effects(parameters).0;
         let bars = penalised_mut(gradient);
         assert_eq!(weights.len(), bars.len(), "a gradient has the shape of its parameters");
@@ -64,14 +87,19 @@ impl Penalty {
     }
 
     /// What the groups of all networks have in common, so that networks can be gone through in any order.
-    pub(crate) fn groups<T: Scalar>(&self, parameters: &Parameters<T>) -> Groups {
+    pub(crate) fn groups<'a, T: Scalar>(
+        &self,
+        parameters: &Parameters<T>,
+        multipliers: Option<&'a Matrix<f64>>,
+    ) -> Groups<'a> {
         let dim = parameters.dim();
         let (weights, units) = effects(parameters);
         let scale = self.lambda / (dim * dim) as f64;
         let ingoing = self.kind != PenaltyKind::Outgoing;
-        let mut groups = Groups { dim, units, scale, ingoing, outgoing: vec![0.0; dim], outgoing_value: 0.0 };
+        let outgoing = vec![0.0; dim];
+        let mut groups = Groups { dim, units, scale, multipliers, ingoing, outgoing, outgoing_value: 0.0 };
         if self.kind != PenaltyKind::Ingoing {
-            let norms = column_norms(weights, dim, units);
+            let norms = column_norms(weights, multipliers, dim, units);
             groups.outgoing_value = scale * norms.iter().sum::<f64>();
             groups.outgoing = norms.into_iter().map(inverse).collect();
         }
@@ -89,11 +117,12 @@ fn penalised_mut<T: Scalar>(parameters: &mut Parameters<T>) -> &mut [T] {
 }
 
 /// The penalty's groups. Norms are in f64, so that squares of small f32 weights do not vanish.
-pub(crate) struct Groups {
+pub(crate) struct Groups<'a> {
     dim: usize,
     units: usize,
     /// λ/d².
     scale: f64,
+    multipliers: Option<&'a Matrix<f64>>,
     ingoing: bool,
     /// 1/‖(e_ji)_{j≠i}‖ at i; 0 without outgoing groups.
     outgoing: Vec<f64>,
@@ -101,13 +130,13 @@ pub(crate) struct Groups {
     pub outgoing_value: f64,
 }
 
-impl Groups {
+impl Groups<'_> {
     /// Weights of a network.
     pub fn entries(&self) -> usize {
         self.dim * self.units
     }
 
-    /// Fills `norms` with ‖e_ji‖, and 0 at i = j; returns the ingoing part of the penalty of network j.
+    /// Fills `norms` with ‖e_ji‖, without multipliers, and 0 at i = j; returns the ingoing part of the penalty of network j.
     #[inline(always)]
     fn norms<T: Scalar>(&self, j: usize, weights: &[T], norms: &mut Vec<f64>) -> f64 {
         norms.clear();
@@ -120,7 +149,11 @@ impl Groups {
         }
         norms[j] = 0.0;
         norms.iter_mut().for_each(|norm| *norm = norm.sqrt());
-        self.scale * norms.iter().sum::<f64>()
+        self.scale
+            * match self.multipliers {
+                None => norms.iter().sum::<f64>(),
+                Some(all) => norms.iter().zip(all.row(j)).map(|(norm, by)| norm * by).sum::<f64>(),
+            }
     }
 
     /// Adds the subgradient of network j's weights to `bars`; returns the ingoing part of its penalty. `norms` is space.
@@ -128,10 +161,13 @@ impl Groups {
     pub fn add_to<T: Scalar>(&self, j: usize, weights: &[T], bars: &mut [T], norms: &mut Vec<f64>) -> f64 {
         let value = self.norms(j, weights, norms);
         let slopes = norms;
-        slopes
-            .iter_mut()
-            .zip(&self.outgoing)
-            .for_each(|(slope, out)| *slope = self.scale * (inverse(*slope) + out));
+        let both = slopes.iter_mut().zip(&self.outgoing);
+        match self.multipliers {
+            None => both.for_each(|(slope, out)| *slope = self.scale * (inverse(*slope) + out)),
+            Some(all) => both
+                .zip(all.row(j))
+                .for_each(|((slope, out), by)| *slope = self.scale * by * (inverse(*slope) + by * out)),
+        }
         slopes[j] = 0.0;
         for (weights, bars) in weights.chunks_exact(self.dim).zip(bars.chunks_exact_mut(self.dim)) {
             for ((bar, slope), w) in bars.iter_mut().zip(&*slopes).zip(weights) {
@@ -157,15 +193,26 @@ fn effects<T: Scalar>(parameters: &Parameters<T>) -> (&[T], usize) {
     }
 }
 
-/// ‖(e_ji)_{j≠i}‖ at i. Cut by shape alone, so that the bits do not depend on the number of threads.
-fn column_norms<T: Scalar>(weights: &[T], dim: usize, units: usize) -> Vec<f64> {
+/// ‖(m_ji e_ji)_{j≠i}‖ at i. Cut by shape alone, so that the bits do not depend on the number of threads.
+fn column_norms<T: Scalar>(
+    weights: &[T],
+    multipliers: Option<&Matrix<f64>>,
+    dim: usize,
+    units: usize,
+) -> Vec<f64> {
     let networks = (ENTRIES_PER_TASK / (dim * units)).max(1);
     let squares = |(part, weights): (usize, &[T])| {
         let mut squares = vec![0.0; dim];
         for (row, weights) in weights.chunks_exact(dim).enumerate() {
             let own = part * networks + row / units;
             let kept = squares[own];
-            squares.iter_mut().zip(weights).for_each(|(square, w)| *square += w.to_f64() * w.to_f64());
+            let both = squares.iter_mut().zip(weights);
+            match multipliers {
+                None => both.for_each(|(square, w)| *square += w.to_f64() * w.to_f64()),
+                Some(all) => both
+                    .zip(all.row(own))
+                    .for_each(|((square, w), by)| *square += (by * w.to_f64()) * (by * w.to_f64())),
+            }
             squares[own] = kept;
         }
         squares
@@ -182,7 +229,6 @@ fn column_norms<T: Scalar>(weights: &[T], dim: usize, units: usize) -> Vec<f64> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Matrix;
     use crate::model::{Activation, Noise};
 
     fn parameters(drift: Drift<f64>, d: usize) -> Parameters<f64> {
@@ -246,6 +292,37 @@ mod tests {
                         assert!((found - slope).abs() < 1e-7, "{kind} {tensor} {at}: {found} {slope}");
                         assert!(weight != 0.0 || found == 0.0);
                     }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn multipliers_take_part_in_every_group() {
+        // Effects on 0, 1, 2 in rows; 0 is not penalised, 2 counts twice.
+        let by = Matrix::from_rows(3, 3, vec![1.0, 2.0, 1.0, 0.0, 1.0, 1.0, 1.0, 0.5, 1.0]);
+        let value = |kind| Penalty { kind, lambda: 9.0 }.weighted_value(&linear(), Some(&by));
+        let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-13, "{a} {b}");
+        // Ingoing 2·3 + 0·4 + 0.5·4; outgoing columns (0, 0), (6, 2), (0, 0).
+        close(value(PenaltyKind::Ingoing), 8.0);
+        close(value(PenaltyKind::Outgoing), 40.0f64.sqrt());
+        close(value(PenaltyKind::Both), 8.0 + 40.0f64.sqrt());
+        let small = Matrix::from_rows(2, 2, vec![1.0, 3.0, 0.5, 1.0]);
+        for (parameters, by) in [(linear(), &by), (mlp(), &small)] {
+            for &kind in PenaltyKind::ALL {
+                let penalty = Penalty { kind, lambda: 0.7 };
+                let mut gradient = parameters.zeros_like();
+                let returned = penalty.add_weighted_gradient(&parameters, Some(by), &mut gradient);
+                assert_eq!(returned, penalty.weighted_value(&parameters, Some(by)));
+                for at in 0..parameters.tensors()[0].values.len() {
+                    let moved = |step: f64| {
+                        let mut moved = parameters.clone();
+                        moved.tensors_mut()[0].1[at] += step;
+                        penalty.weighted_value(&moved, Some(by))
+                    };
+                    let slope = (moved(1e-6) - moved(-1e-6)) / 2e-6;
+                    let found = gradient.tensors()[0].values[at];
+                    assert!((found - slope).abs() < 1e-7, "{kind} {at}: {found} {slope}");
                 }
             }
         }

@@ -91,6 +91,8 @@ impl Sizes {
         let d = self.d;
         // What cannot be settled is refused by the service's check, not by its size.
         let Ok(recipe) = request.settings.settle() else { return Need::default() };
+        // A number per pair of variables, for as many passes as are kept at once.
+        let known = if request.edges.is_empty() { 0.0 } else { 64.0 * d * d };
         if let Solver::Adam { adam: AdamRecipe { steps, batch, envs_per_step, .. }, .. } = &recipe.solver {
             let width = match recipe.form {
                 Form::Mlp { hidden, .. } => d * hidden as f64,
@@ -103,7 +105,7 @@ impl Sizes {
             let rows = *batch as f64 * environments as f64;
             // Parameters, gradient, both moments, and a copy of all for checkpoints; rows of a batch with what is computed
             // of them. A step takes 50 µs at least.
-            let bytes = self.samples() + 32.0 * d * width + 4.0 * rows * (8.0 * d + 2.0 * width);
+            let bytes = self.samples() + known + 32.0 * d * width + 4.0 * rows * (8.0 * d + 2.0 * width);
             return Need { bytes, operations: f64::from(*steps) * (4.0 * rows * d * width).max(5e6) };
         }
         let features = match &recipe.form {
@@ -137,7 +139,7 @@ impl Sizes {
         // Every resample's drift, noise, and shift and scale in each environment are kept until all are there.
         let kept = d * (features + 2.0 + 2.0 * self.environments.len() as f64);
         let kept = 8.0 * request.bootstrap.unwrap_or(0) as f64 * kept;
-        let bytes = self.samples() + problems + 32.0 * self.rows * features + kept;
+        let bytes = self.samples() + known + problems + 32.0 * self.rows * features + kept;
         Need { bytes, operations: times * once }
     }
 

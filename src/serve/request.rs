@@ -36,6 +36,11 @@ pub struct FitRequest {
     #[serde(default)]
     #[schema(value_type = Object)]
     pub settings: Box<fit::Settings>,
+    /// What is known of effects: objects with source, target, kind (required, forbidden or candidate) and optionally weight, at
+    /// most one per pair of variables.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<Object>)]
+    pub edges: Vec<fit::Edge>,
     /// Resamples for intervals of every effect (exact solver).
     #[serde(default)]
     pub bootstrap: Option<usize>,

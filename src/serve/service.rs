@@ -24,7 +24,7 @@ use super::who::Who;
 use super::worker;
 use crate::data::Dataset;
 use crate::engine::Place;
-use crate::fit::check_resamples;
+use crate::fit::{Knowledge, check_resamples};
 use crate::model::Model;
 use crate::model::basis::FeatureChoice;
 use crate::stderr::say;
@@ -241,10 +241,14 @@ impl Service {
         self.store.model(id)?.ok_or_else(unknown)
     }
 
-    /// What a request will need, by what is on record of its data and model, which must be an owner's if one is named.
+    /// What a request will need, by what is on record of its data and model, which must be an owner's if one is named. What it
+    /// says of their variables is checked.
     fn need_of(&self, request: &Request, owner: Option<&str>) -> std::result::Result<Need, Problem> {
         let data = request.dataset().map(|id| self.known_dataset(id, owner)).transpose()?;
         let origin = request.origin().map(|id| self.known_dataset(id, owner)).transpose()?;
+        if let (Request::Fit(fit), Some(data)) = (request, &data) {
+            Knowledge::check(&data.variables, &fit.edges)?;
+        }
         let model = request.model().map(|id| self.known_model(id, owner)).transpose()?;
         Ok(Need::of(request, data.as_ref(), origin.as_ref(), model.as_ref()))
     }

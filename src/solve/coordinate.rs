@@ -25,7 +25,10 @@ pub(super) struct Own {
     pub j: usize,
     /// Functions of the drift whose coefficients are penalised, in order.
     pub penalised: Vec<usize>,
-    /// Functions of the drift whose coefficients are not; the constant is among them.
+    /// What their penalties are multiplied with. Entries of w are coefficients times this, so that all are penalised alike.
+    multipliers: Vec<f64>,
+    /// Functions of the drift whose coefficients are not penalised; the constant is among them. What is in neither list is
+    /// held at 0.
     free: Vec<usize>,
     /// Functions of the noise.
     amounts: usize,
@@ -33,7 +36,7 @@ pub(super) struct Own {
     fixed: (usize, f64),
     /// By how much each function's coefficient lowers the fixed one; empty if it does not.
     slopes: Vec<f64>,
-    /// Coefficients are w times this.
+    /// Coefficients are w times this, over their multiplier.
     unit: f64,
     ridge: f64,
     /// Environments that shift it.
@@ -43,13 +46,41 @@ pub(super) struct Own {
 }
 
 impl Own {
-    pub(super) fn new(design: &Design, d: usize, j: usize, shifted: Vec<usize>, scaled: Vec<usize>) -> Self {
+    /// `known` has what the penalty of each variable's effect on j is multiplied with; infinity holds it at 0.
+    pub(super) fn new(
+        design: &Design,
+        d: usize,
+        j: usize,
+        known: Option<&[f64]>,
+        shifted: Vec<usize>,
+        scaled: Vec<usize>,
+    ) -> Self {
         let last = design.features(d) - 1;
+        let pivot = match design {
+            Design::Linear => j,
+            Design::Basis { speed, .. } => speed.pivots[j],
+        };
+        let (mut penalised, mut multipliers, mut free) = (Vec::new(), Vec::new(), Vec::new());
+        for p in (0..last).filter(|&p| p != pivot) {
+            let multiplier = match known {
+                _ if design.is_own(p, j) => 0.0,
+                Some(known) => design.multiplier(p, j, known),
+                None => 1.0,
+            };
+            if multiplier == 0.0 {
+                free.push(p);
+            } else if multiplier.is_finite() {
+                penalised.push(p);
+                multipliers.push(multiplier);
+            }
+        }
+        free.push(last);
         match design {
             Design::Linear => Own {
                 j,
-                penalised: (0..d).filter(|&i| i != j).collect(),
-                free: vec![last],
+                penalised,
+                multipliers,
+                free,
                 amounts: 1,
                 fixed: (j, -1.0),
                 slopes: Vec::new(),
@@ -58,23 +89,25 @@ impl Own {
                 shifted,
                 scaled,
             },
-            Design::Basis { basis, speed } => {
-                let pivot = speed.pivots[j];
-                let others = || (0..last).filter(|&p| p != pivot);
-                Own {
-                    j,
-                    penalised: others().filter(|&p| !basis.is_own(p, j)).collect(),
-                    free: others().filter(|&p| basis.is_own(p, j)).chain([last]).collect(),
-                    amounts: basis.amounts(),
-                    fixed: (pivot, speed.alone[j]),
-                    slopes: speed.slopes.row(j).to_vec(),
-                    unit: basis.spread[j],
-                    ridge: RIDGE,
-                    shifted,
-                    scaled,
-                }
-            }
+            Design::Basis { basis, speed } => Own {
+                j,
+                penalised,
+                multipliers,
+                free,
+                amounts: basis.amounts(),
+                fixed: (pivot, speed.alone[j]),
+                slopes: speed.slopes.row(j).to_vec(),
+                unit: basis.spread[j],
+                ridge: RIDGE,
+                shifted,
+                scaled,
+            },
         }
+    }
+
+    /// The penalised functions, and what entries of w are multiplied with to become their coefficients.
+    fn effects(&self) -> impl Iterator<Item = (usize, f64)> {
+        self.penalised.iter().zip(&self.multipliers).map(|(&at, multiplier)| (at, self.unit / multiplier))
     }
 
     /// Everything that is sought: w first, then n.
@@ -89,7 +122,7 @@ impl Own {
             }
             Unknown { terms, place: Where::Everywhere, least: None }
         };
-        let mut all: Vec<Unknown> = self.penalised.iter().map(|&at| function(at, self.unit)).collect();
+        let mut all: Vec<Unknown> = self.effects().map(|(at, unit)| function(at, unit)).collect();
         all.extend(self.free.iter().map(|&at| function(at, 1.0)));
         // Some noise is always there; further amounts may vanish.
         let least = |k: usize| Some(if k == 0 { LEAST_NOISE } else { 0.0 });
@@ -179,6 +212,8 @@ pub(super) struct Coordinate {
 pub(super) struct Reduced {
     pub q: Matrix<f64>,
     pub c: Vec<f64>,
+    /// What entries of w were multiplied with: slopes times this are those of the coefficients.
+    pub multipliers: Vec<f64>,
     /// H_nn⁻¹ (g_n, H_nw), to find n again; rows of free nuisances only.
     back: Matrix<f64>,
     /// Which entries of n are free; the others are at their least value.
@@ -239,9 +274,12 @@ impl Coordinate {
         self.least.len()
     }
 
-    /// The smallest eigenvalue of H divided by the largest.
+    /// The smallest eigenvalue of H divided by the largest, as it is without multipliers.
     pub(super) fn convexity(&self) -> Result<f64> {
-        let values = symmetric_eigenvalues(self.h.view())?;
+        let multiplier = |a: usize| self.own.multipliers.get(a).copied().unwrap_or(1.0);
+        let size = self.h.rows();
+        let plain = Matrix::from_fn(size, size, |a, b| self.h[(a, b)] * multiplier(a) * multiplier(b));
+        let values = symmetric_eigenvalues(plain.view())?;
         let largest = values.iter().fold(0.0f64, |m, v| m.max(v.abs()));
         Ok(if largest > 0.0 { values[0] / largest } else { 0.0 })
     }
@@ -268,9 +306,10 @@ impl Coordinate {
         let right = back.clone();
         let cholesky = Cholesky::of(block.as_ref()).ok_or_else(|| {
             Error::NonFinite(format!(
-                "what variable {} does by itself (bias, noise, shifts) is not determined by the data: is it constant, or an \
+                "what variable {} does by itself (bias, noise, shifts{}) is not determined by the data: is it constant, or an \
                  environment tiny?",
-                self.own.j
+                self.own.j,
+                if self.own.free.len() > 1 { ", effects that are not penalised" } else { "" }
             ))
         })?;
         cholesky.solve_in_place(back.view_mut());
@@ -285,7 +324,7 @@ impl Coordinate {
             }
         }
         let c = (0..w).map(|a| -(self.g[a] + moved(a)) + inner(a + 1, 0)).collect();
-        Ok(Reduced { q, c, back, free })
+        Ok(Reduced { q, c, multipliers: self.own.multipliers.clone(), back, free })
     }
 
     /// All of t for these effects, where a noise that is held is its least value.
@@ -338,11 +377,11 @@ impl Coordinate {
         let scale = self.g.iter().fold(f64::MIN_POSITIVE, |m, g| m.max(g.abs()));
         let worst = reduced.free.iter().fold(0.0f64, |m, &n| m.max(slope[w.len() + n].abs()));
         let n = &t[w.len()..];
-        let Own { penalised, free, amounts, fixed, slopes, unit, shifted, .. } = &self.own;
+        let Own { free, amounts, fixed, slopes, shifted, .. } = &self.own;
         let (after_free, after_amounts) = (free.len(), free.len() + amounts);
         let after_shifts = after_amounts + shifted.len();
         let mut coefficients = vec![0.0; self.features];
-        penalised.iter().zip(w).for_each(|(&at, w)| coefficients[at] = unit * w);
+        self.own.effects().zip(w).for_each(|((at, unit), w)| coefficients[at] = unit * w);
         free.iter().zip(n).for_each(|(&at, value)| coefficients[at] = *value);
         let lowered: f64 = coefficients.iter().zip(slopes).map(|(c, slope)| c * slope).sum();
         coefficients[fixed.0] = fixed.1 - lowered;

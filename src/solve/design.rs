@@ -36,6 +36,15 @@ pub struct Speed {
 impl Design {
     /// Given functions, with the speed fixed on this data.
     pub fn basis(basis: Arc<Basis>, data: &Dataset) -> Result<Design> {
+        Design::basis_knowing(basis, data, None)
+    }
+
+    /// The same where some effects are known: row j, column i of `multipliers` is infinity where i has no effect on j.
+    pub fn basis_knowing(
+        basis: Arc<Basis>,
+        data: &Dataset,
+        multipliers: Option<&Matrix<f64>>,
+    ) -> Result<Design> {
         let values = scaled_features(&basis, data.samples());
         let (d, count) = (data.dim(), basis.features());
         // mean f_p (x_j − m_j), and the mean square of x_j − m_j.
@@ -56,7 +65,9 @@ impl Design {
         let mut slopes = Matrix::full(d, count, 0.0);
         for j in 0..d {
             let any_own = (0..count).any(|p| basis.is_own(p, j));
-            let counts = |p: &usize| basis.is_own(*p, j) == any_own;
+            let allowed =
+                |p: usize| multipliers.is_none_or(|known| multiplier(&basis, p, j, known.row(j)).is_finite());
+            let counts = |p: &usize| basis.is_own(*p, j) == any_own && allowed(*p);
             let pivot = (0..count)
                 .filter(counts)
                 .max_by(|&a, &b| moments[(j, a)].abs().total_cmp(&moments[(j, b)].abs()));
@@ -77,6 +88,22 @@ impl Design {
             }
         }
         Ok(Design::Basis { basis, speed: Arc::new(Speed { pivots, alone, slopes }) })
+    }
+
+    /// Whether function p depends on nothing but variable j. Of the linear drift that one is fixed.
+    pub(super) fn is_own(&self, p: usize, j: usize) -> bool {
+        match self {
+            Design::Linear => p == j,
+            Design::Basis { basis, .. } => basis.is_own(p, j),
+        }
+    }
+
+    /// What the penalty of function p in row j is multiplied with, given that of each variable's effect on j.
+    pub(super) fn multiplier(&self, p: usize, j: usize, known: &[f64]) -> f64 {
+        match self {
+            Design::Linear => known[p],
+            Design::Basis { basis, .. } => multiplier(basis, p, j, known),
+        }
     }
 
     /// Functions that a drift of `dim` variables has, with the constant.
@@ -110,6 +137,11 @@ impl Design {
             _ => None,
         }
     }
+}
+
+/// The largest multiplier of the other variables that function p depends on: a product with one that has no effect has none.
+fn multiplier(basis: &Basis, p: usize, j: usize, known: &[f64]) -> f64 {
+    basis.variables(p).iter().filter(|&&i| i != j).fold(0.0, |largest: f64, &i| largest.max(known[i]))
 }
 
 fn scaled_features(basis: &Basis, x: &Matrix<f64>) -> Matrix<f64> {

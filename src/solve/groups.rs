@@ -115,7 +115,8 @@ fn soft(value: f64, by: f64) -> f64 {
 
 impl<'a> Problem<'a> {
     fn new(forms: &'a [Reduced], members: &[Vec<usize>], weights: Weights) -> Self {
-        let scale = forms.iter().flat_map(|form| &form.c).fold(f64::MIN_POSITIVE, |m, c| m.max(c.abs()));
+        let slopes = forms.iter().flat_map(|form| form.c.iter().zip(&form.multipliers));
+        let scale = slopes.fold(f64::MIN_POSITIVE, |m, (c, by)| m.max(by * c.abs()));
         let mut offsets = vec![0];
         let count = members.iter().flatten().max().map_or(0, |last| last + 1);
         let mut columns: Vec<Vec<Entry>> = vec![Vec::new(); count];
@@ -191,12 +192,15 @@ impl<'a> Problem<'a> {
 
     fn violation(&self, state: &State) -> f64 {
         let Weights { single, group } = self.weights;
+        // Slopes of coefficients are those of entries times their multipliers.
+        let multiplier = |entry: &Entry| self.forms[entry.j].multipliers[entry.place];
         let mut worst = 0.0f64;
         for column in &self.columns {
             let norm = self.norm(state, column);
             if norm == 0.0 {
                 let size = |&entry: &Entry| soft(state.rest[self.at(entry)], single).powi(2);
-                worst = worst.max(column.iter().map(size).sum::<f64>().sqrt() - group);
+                let largest = column.iter().map(multiplier).fold(0.0, f64::max);
+                worst = worst.max(largest * (column.iter().map(size).sum::<f64>().sqrt() - group));
                 continue;
             }
             for &entry in column {
@@ -207,7 +211,7 @@ impl<'a> Problem<'a> {
                 } else {
                     (pull - single * w.signum()).abs()
                 };
-                worst = worst.max(miss);
+                worst = worst.max(multiplier(&entry) * miss);
             }
         }
         worst / self.scale

@@ -45,12 +45,13 @@ pub(super) fn path(q: &Matrix<f64>, c: &[f64], lambdas: &[f64]) -> Result<Vec<Ve
 }
 
 /// By how much `w` misses the conditions of a minimum, relative to the largest entry of c: the slope must be within ±λ,
-/// and be λ against the sign of every entry that is not 0.
-pub(super) fn violation(q: &Matrix<f64>, c: &[f64], lambda: f64, w: &[f64]) -> f64 {
-    let scale = c.iter().fold(f64::MIN_POSITIVE, |m, c| m.max(c.abs()));
+/// and be λ against the sign of every entry that is not 0. Slopes count by `multipliers`.
+pub(super) fn violation(q: &Matrix<f64>, c: &[f64], multipliers: &[f64], lambda: f64, w: &[f64]) -> f64 {
+    let scale = c.iter().zip(multipliers).fold(f64::MIN_POSITIVE, |m, (c, by)| m.max(by * c.abs()));
     let miss = |i: usize| {
         let rest = c[i] - q.row(i).iter().zip(w).map(|(q, w)| q * w).sum::<f64>();
-        if w[i] == 0.0 { (rest.abs() - lambda).max(0.0) } else { (rest - lambda * w[i].signum()).abs() }
+        multipliers[i]
+            * if w[i] == 0.0 { (rest.abs() - lambda).max(0.0) } else { (rest - lambda * w[i].signum()).abs() }
     };
     (0..c.len()).map(miss).fold(0.0, f64::max) / scale
 }
@@ -171,7 +172,7 @@ mod tests {
                     (0..30).map(|k| 1.2 * largest * 0.6f64.powi(k)).chain([0.0]).collect();
                 let found = path(&q, &c, &lambdas).unwrap();
                 for (lambda, w) in lambdas.iter().zip(&found) {
-                    let violation = violation(&q, &c, *lambda, w);
+                    let violation = violation(&q, &c, &vec![1.0; d], *lambda, w);
                     assert!(violation < 1e-9, "seed {seed}, {d} variables, λ {lambda}: {violation}");
                 }
                 assert!(found[0].iter().all(|w| *w == 0.0));
@@ -193,14 +194,14 @@ mod tests {
     fn violations_see_what_is_no_minimum() {
         let (q, c) = random(6, 6, 1);
         let best = path(&q, &c, &[0.1]).unwrap().remove(0);
-        assert!(violation(&q, &c, 0.1, &best) < 1e-12);
+        assert!(violation(&q, &c, &[1.0; 6], 0.1, &best) < 1e-12);
         let mut off = best.clone();
         off[0] += 1e-4;
-        assert!(violation(&q, &c, 0.1, &off) > 1e-7);
-        assert!(violation(&q, &c, 0.2, &best) > 1e-3);
+        assert!(violation(&q, &c, &[1.0; 6], 0.1, &off) > 1e-7);
+        assert!(violation(&q, &c, &[1.0; 6], 0.2, &best) > 1e-3);
         // Two variables that are the same: one of them serves.
         let same = Matrix::full(2, 2, 1.0);
         let served = path(&same, &[1.0, 1.0], &[0.25]).unwrap().remove(0);
-        assert!(violation(&same, &[1.0, 1.0], 0.25, &served) < 1e-12);
+        assert!(violation(&same, &[1.0, 1.0], &[1.0; 2], 0.25, &served) < 1e-12);
     }
 }

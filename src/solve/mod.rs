@@ -13,6 +13,8 @@ mod convexity;
 mod coordinate;
 mod design;
 mod groups;
+#[cfg(test)]
+mod known_tests;
 mod lasso;
 pub mod moments;
 mod statistics;
@@ -70,6 +72,7 @@ pub struct Exact {
     statistics: Vec<Statistics>,
     targets: Matrix<bool>,
     design: Design,
+    multipliers: Option<Matrix<f64>>,
     spec: Spec,
     /// Whether the `u` form was not convex and the `v` form took its place.
     pub fell_back: bool,
@@ -78,16 +81,21 @@ pub struct Exact {
 impl Exact {
     /// For the linear model, on the CPU.
     pub fn new(data: &Dataset, targets: &Matrix<bool>, spec: Spec) -> Result<Exact> {
-        Exact::on(None, data, targets, &Design::Linear, spec, &Progress::default())
+        Exact::on(None, data, targets, &Design::Linear, None, spec, &Progress::default())
     }
 
     /// Passes over the data once, or twice if the `u` form is not convex on this sample: the `v` form, which always is,
     /// then takes its place. The pass over pairs is done by `gpu`, if there is one; `progress` can stop it.
+    ///
+    /// Row j, column i of `multipliers`, if there are any, is what the penalty of the effect of i on j is multiplied with:
+    /// infinity holds the effect at 0, and with 0 it is not penalised. A function of several variables has the largest of
+    /// theirs.
     pub fn on(
         gpu: Option<&GpuEngine>,
         data: &Dataset,
         targets: &Matrix<bool>,
         design: &Design,
+        multipliers: Option<&Matrix<f64>>,
         spec: Spec,
         progress: &Progress,
     ) -> Result<Exact> {
@@ -102,7 +110,8 @@ impl Exact {
             None => Statistics::of(data, design, spec.kernel, estimator, progress),
         };
         let (statistics, targets, design) = (pass(spec.estimator)?, targets.clone(), design.clone());
-        let mut exact = Exact { statistics, targets, design, spec, fell_back: false };
+        let multipliers = multipliers.cloned();
+        let mut exact = Exact { statistics, targets, design, multipliers, spec, fell_back: false };
         if spec.estimator == Estimator::U && !exact.is_convex()? {
             exact.statistics = pass(Estimator::V)?;
             exact.spec.estimator = Estimator::V;
@@ -113,7 +122,8 @@ impl Exact {
 
     /// From statistics of the linear model that are known already; they must be of the estimator `v`, or convex.
     pub fn from_statistics(statistics: Vec<Statistics>, targets: &Matrix<bool>, spec: Spec) -> Exact {
-        Exact { statistics, targets: targets.clone(), design: Design::Linear, spec, fell_back: false }
+        let (targets, design) = (targets.clone(), Design::Linear);
+        Exact { statistics, targets, design, multipliers: None, spec, fell_back: false }
     }
 
     fn dim(&self) -> usize {
@@ -147,7 +157,8 @@ impl Exact {
             .map(|j| {
                 let shifted = self.shifted(j, environments);
                 let scaled = if self.spec.learn_scale { shifted.clone() } else { Vec::new() };
-                let own = Own::new(&self.design, self.dim(), j, shifted, scaled);
+                let known = self.multipliers.as_ref().map(|multipliers| multipliers.row(j));
+                let own = Own::new(&self.design, self.dim(), j, known, shifted, scaled);
                 of(Coordinate::new(own, &self.statistics, environments.len(), &sum))
             })
             .collect()
@@ -401,7 +412,7 @@ fn ingoing_rows(coordinate: &Coordinate, strengths: &[f64]) -> Result<Vec<Found>
                 form = Some(reduced);
             }
             let form = form.as_ref().unwrap_or(&free);
-            let violation = lasso::violation(&form.q, &form.c, strength, &effects);
+            let violation = lasso::violation(&form.q, &form.c, &form.multipliers, strength, &effects);
             Ok(coordinate.found(form, &effects, violation))
         })
         .collect()

@@ -14,7 +14,7 @@ fn normal(rng: &mut ChaCha8Rng) -> f64 {
 }
 
 /// Environments of correlated samples, each but the first with a target.
-fn data(rows: &[usize], d: usize, seed: u64) -> Dataset {
+pub(super) fn data(rows: &[usize], d: usize, seed: u64) -> Dataset {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mix = Matrix::from_fn(d, d, |i, j| if i == j { 1.0 } else { 0.4 * normal(&mut rng) });
     let environments = rows
@@ -32,12 +32,12 @@ fn data(rows: &[usize], d: usize, seed: u64) -> Dataset {
     Dataset::from_environments(environments).unwrap().with_targets(targets).unwrap()
 }
 
-fn kernels() -> Vec<Kernel> {
+pub(super) fn kernels() -> Vec<Kernel> {
     KernelKind::ALL.iter().map(|kind| kind.with_bandwidth(1.7).unwrap()).collect()
 }
 
 /// The engine's loss and gradient.
-fn by_engine(
+pub(super) fn by_engine(
     data: &Dataset,
     kernel: Kernel,
     estimator: Estimator,
@@ -251,7 +251,7 @@ fn the_same_bits_whatever_the_number_of_threads() {
     assert_eq!(run(1), run(3));
 }
 
-fn basis(features: &str, diffusion: &str, data: &Dataset) -> Design {
+pub(super) fn basis(features: &str, diffusion: &str, data: &Dataset) -> Design {
     let basis = Basis::new(&features.parse().unwrap(), diffusion, data).unwrap();
     Design::basis(Arc::new(basis), data).unwrap()
 }
@@ -320,8 +320,10 @@ fn a_basis_of_the_variables_is_the_linear_model() {
     let design = basis("polynomial:1", "1", &data);
     let kernel = Kernel::TiltedRbf { bandwidth: 2.0 };
     let spec = Spec { kernel, estimator: Estimator::V, penalty: None, learn_scale: false };
-    let found =
-        Exact::on(None, &data, data.targets(), &design, spec, &Progress::default()).unwrap().solve().unwrap();
+    let found = Exact::on(None, &data, data.targets(), &design, None, spec, &Progress::default())
+        .unwrap()
+        .solve()
+        .unwrap();
     let (Drift::Basis { coefficients, .. }, Noise::Basis { amounts }) =
         (&found.parameters.drift, &found.parameters.noise)
     else {
@@ -350,8 +352,10 @@ fn a_basis_of_the_variables_is_the_linear_model() {
     }
     // A square takes part in the reversion of its own variable: mean (b_own + x) (x − m) = 0 with m by environment.
     let design = basis("polynomial:2", "1", &data);
-    let found =
-        Exact::on(None, &data, data.targets(), &design, spec, &Progress::default()).unwrap().solve().unwrap();
+    let found = Exact::on(None, &data, data.targets(), &design, None, spec, &Progress::default())
+        .unwrap()
+        .solve()
+        .unwrap();
     let Drift::Basis { coefficients, .. } = &found.parameters.drift else { unreachable!() };
     let squares = [3, 6, 8];
     for j in 0..3 {
@@ -376,7 +380,8 @@ fn penalised_fits_of_given_functions_meet_their_conditions() {
         let design = basis(features, diffusion, &data);
         for kernel in kernels() {
             let spec = Spec { kernel, estimator: Estimator::V, penalty: None, learn_scale: false };
-            let exact = Exact::on(None, &data, data.targets(), &design, spec, &Progress::default()).unwrap();
+            let exact =
+                Exact::on(None, &data, data.targets(), &design, None, spec, &Progress::default()).unwrap();
             let all = [0, 1, 2, 3];
             let top = exact.largest_penalty(&all).unwrap();
             for &kind in PenaltyKind::ALL {
@@ -399,5 +404,5 @@ fn penalised_fits_of_given_functions_meet_their_conditions() {
     // Several amounts and learnt scales are a product of unknowns.
     let design = basis("polynomial:1", "1, self^2", &data);
     let spec = Spec { kernel: Kernel::ImqPlus, estimator: Estimator::V, penalty: None, learn_scale: true };
-    assert!(Exact::on(None, &data, data.targets(), &design, spec, &Progress::default()).is_err());
+    assert!(Exact::on(None, &data, data.targets(), &design, None, spec, &Progress::default()).is_err());
 }

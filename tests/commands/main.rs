@@ -11,6 +11,7 @@ mod evaluate;
 mod experiment;
 mod fit;
 mod fit_doors;
+mod fit_edges;
 mod fit_exact;
 mod fit_resume;
 mod fit_units;

@@ -72,11 +72,18 @@ fn a_fit_from_the_devices_statistics_is_the_hosts_nearly() {
     let penalty = Some(Penalty { kind: PenaltyKind::Both, lambda: 0.1 });
     let spec = Spec { kernel, estimator: Estimator::V, penalty, learn_scale: false };
     let host = Exact::new(&data, data.targets(), spec).unwrap().solve().unwrap();
-    let found =
-        Exact::on(Some(&gpu_engine()), &data, data.targets(), &Design::Linear, spec, &Progress::default())
-            .unwrap()
-            .solve()
-            .unwrap();
+    let found = Exact::on(
+        Some(&gpu_engine()),
+        &data,
+        data.targets(),
+        &Design::Linear,
+        None,
+        spec,
+        &Progress::default(),
+    )
+    .unwrap()
+    .solve()
+    .unwrap();
     assert!(found.violation < 1e-8);
     let (a, b) = (host.loss + host.penalty, found.loss + found.penalty);
     assert!((a - b).abs() < 1e-5 * a, "{a} {b}");

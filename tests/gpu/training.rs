@@ -5,8 +5,11 @@ use skds::Matrix;
 use skds::data::Dataset;
 use skds::engine::cpu::CpuTraining;
 use skds::engine::{Adam, Batches, LossSpec, Standing, State, Training, TrainingSpec};
+use skds::fit::{
+    Edge, EdgeKind, FORBIDDEN, Knowledge, ModelKind, Problem, Rhythm, Settings, SolverChoice, Unwatched,
+};
 use skds::kernel::KernelKind;
-use skds::model::{Activation, Parameters, Penalty, PenaltyKind};
+use skds::model::{Activation, Drift, Parameters, Penalty, PenaltyKind};
 use skds::objective::{Estimator, Objective};
 
 const ADAM: Adam = Adam { learning_rate: 0.01, beta1: 0.9, beta2: 0.999, epsilon: 1e-8 };
@@ -32,14 +35,16 @@ fn host_steps(
     spec: &LossSpec,
     parameters: &mut Parameters<f64>,
     free: &Parameters<f64>,
-    penalty: Option<Penalty>,
+    (penalty, multipliers): (Option<Penalty>, Option<&Matrix<f64>>),
 ) -> (f64, f64) {
     let (mut mean, mut square) = (parameters.zeros_like(), parameters.zeros_like());
     let (beta1, beta2) = (ADAM.beta1, ADAM.beta2);
     let mut last = (0.0, 0.0);
     for step in 1..=steps as i32 {
         let (loss, mut gradient) = evaluate::<f64>(data, spec, parameters).unwrap();
-        last = (loss, penalty.map_or(0.0, |penalty| penalty.add_gradient(parameters, &mut gradient)));
+        let charged = penalty
+            .map_or(0.0, |penalty| penalty.add_weighted_gradient(parameters, multipliers, &mut gradient));
+        last = (loss, charged);
         let all = parameters.tensors_mut().into_iter().zip(gradient.tensors()).zip(free.tensors());
         for ((((_, p), g), free), ((_, m), (_, s))) in
             all.zip(mean.tensors_mut().into_iter().zip(square.tensors_mut()))
@@ -78,7 +83,8 @@ fn steps_match_the_host_for_every_penalty() {
             let standing = training.standing().unwrap();
             let found: Parameters<f64> = training.state().unwrap().parameters.cast();
             let start = parameters.clone();
-            let (value, penalty_value) = host_steps(steps, &data, &spec, &mut parameters, &free, penalty);
+            let (value, penalty_value) =
+                host_steps(steps, &data, &spec, &mut parameters, &free, (penalty, None));
             assert_eq!(standing.steps, steps);
             assert!((standing.loss - value).abs() <= 2e-3 * value.abs().max(1e-2), "{standing:?} {value}");
             let error = (standing.penalty - penalty_value).abs();
@@ -99,6 +105,124 @@ fn steps_match_the_host_for_every_penalty() {
             let mut imposed = found.clone();
             imposed.impose_fixed(&targets);
             assert_eq!(imposed, found, "fixed entries moved");
+        }
+    }
+}
+
+/// Effects of no, half, single and triple penalty, on both devices.
+#[test]
+fn multiplied_penalties_match_the_host() {
+    let data = random_data(50, &[60, 41], 7);
+    let targets = Matrix::full(2, 7, false);
+    let multipliers = Matrix::from_fn(7, 7, |j, i| [0.0, 0.5, 1.0, 3.0][(3 * j + i) % 4]);
+    let engine = gpu_engine();
+    for activation in [None, Some(Activation::Sigmoid)] {
+        for &kind in PenaltyKind::ALL {
+            let penalty = Some(Penalty { kind, lambda: 2.0 });
+            let mut parameters = random_parameters(51, 7, 2, activation, false);
+            parameters.impose_fixed(&targets);
+            let mut parameters: Parameters<f64> = parameters.cast::<f32>().cast();
+            let free = free(&parameters, &targets);
+            let (start, mask) = (parameters.cast(), free.cast());
+            let spec = spec(Estimator::Linear);
+            let training = TrainingSpec { loss: spec, penalty, adam: ADAM, batches: None };
+            let on_gpu = engine.train(&data, &training, &start, &mask).unwrap().weighing(&multipliers);
+            let on_cpu = CpuTraining::new(&data, training, &start, &mask).unwrap();
+            let on_cpu = on_cpu.weighing(multipliers.clone());
+            let (mut on_gpu, mut on_cpu) = (on_gpu.unwrap(), on_cpu.unwrap());
+            let steps = 12;
+            let mut plain = parameters.clone();
+            let known = (penalty, Some(&multipliers));
+            let (_, expected) = host_steps(steps, &data, &spec, &mut parameters, &free, known);
+            host_steps(steps, &data, &spec, &mut plain, &free, (penalty, None));
+            let reach = ADAM.learning_rate * f64::from(steps);
+            let apart = |a: &Parameters<f64>| {
+                let pairs = tensors(a).into_iter().zip(tensors(&parameters));
+                let differences = pairs.flat_map(|((_, a), (_, b))| {
+                    a.into_iter().zip(b).map(|(a, b)| (a - b).abs()).collect::<Vec<_>>()
+                });
+                differences.fold(0.0f64, f64::max)
+            };
+            let devices: [&mut dyn Training; 2] = [&mut on_gpu, &mut on_cpu];
+            for training in devices {
+                (0..steps).for_each(|_| training.step().unwrap());
+                let standing = training.standing().unwrap();
+                assert!(
+                    (standing.penalty - expected).abs() <= 1e-4 * expected,
+                    "{kind} {standing:?} {expected}"
+                );
+                let found: Parameters<f64> = training.state().unwrap().parameters.cast();
+                assert!(apart(&found) <= 0.01 * reach, "{activation:?} {kind}: {}", apart(&found));
+            }
+            assert!(apart(&plain) > 0.2 * reach, "{activation:?} {kind}: multipliers make no difference");
+        }
+    }
+    let parameters = random_parameters(51, 7, 2, None, false);
+    let training = TrainingSpec { loss: spec(Estimator::Linear), penalty: None, adam: ADAM, batches: None };
+    let infinite = Matrix::full(7, 7, f64::INFINITY);
+    let on_cpu = CpuTraining::new(&data, training, &parameters.cast(), &everything(&parameters)).unwrap();
+    assert!(on_cpu.weighing(infinite.clone()).is_err());
+    let on_gpu = engine.train(&data, &training, &parameters.cast(), &everything(&parameters)).unwrap();
+    assert!(on_gpu.weighing(&infinite).is_err());
+}
+
+#[test]
+fn forbidden_effects_stay_at_exactly_0_on_both_devices() {
+    let data = random_data(52, &[120, 90], 5);
+    let edge = |source: &str, target: &str, kind: EdgeKind, weight: Option<f64>| Edge {
+        source: source.into(),
+        target: target.into(),
+        kind,
+        weight,
+    };
+    let forbidding = vec![
+        edge("x1", "x0", EdgeKind::Forbidden, None),
+        edge("x3", "x4", EdgeKind::Forbidden, None),
+        edge("x4", "x3", EdgeKind::Required, None),
+    ];
+    let listing = vec![
+        edge("x1", "x0", EdgeKind::Candidate, Some(2.0)),
+        edge("x2", "x4", EdgeKind::Required, None),
+        edge("x0", "x3", EdgeKind::Candidate, None),
+    ];
+    let engine = gpu_engine();
+    for model in [ModelKind::Linear, ModelKind::Mlp] {
+        for edges in [&forbidding, &listing] {
+            let known = Knowledge::new(data.names(), edges.clone()).unwrap();
+            let multipliers = known.multipliers().clone();
+            let settings = Settings {
+                model: Some(model),
+                hidden: (model == ModelKind::Mlp).then_some(3),
+                solver: Some(SolverChoice::Adam),
+                steps: Some(60),
+                batch: Some(32),
+                learning_rate: Some(0.01),
+                ..Settings::default()
+            };
+            let problem = Problem::knowing(&data, &settings, known).unwrap();
+            let rhythm = Rhythm { report_every: 60, keep_every: 60 };
+            let run = |gpu| problem.run(gpu, None, rhythm, &mut Unwatched).unwrap().state;
+            let (on_gpu, on_cpu) = (run(Some(&engine)), run(None));
+            for state in [&on_gpu, &on_cpu] {
+                let (model, _) = problem.model(state).unwrap();
+                let (weights, units) = match &model.parameters.drift {
+                    Drift::Linear { weights } => (weights, 1),
+                    Drift::Mlp { hidden_weights, .. } => (hidden_weights, 3),
+                    Drift::Basis { .. } => unreachable!(),
+                };
+                for (unit, i) in (0..weights.rows()).flat_map(|unit| (0..5).map(move |i| (unit, i))) {
+                    let forbidden = multipliers[(unit / units, i)] == FORBIDDEN;
+                    if i != unit / units {
+                        assert_eq!(weights[(unit, i)] == 0.0, forbidden, "{unit} {i}");
+                    }
+                }
+            }
+            for ((name, a), (_, b)) in tensors(&on_gpu.parameters.cast::<f64>())
+                .into_iter()
+                .zip(tensors(&on_cpu.parameters.cast::<f64>()))
+            {
+                assert!(a.iter().zip(&b).all(|(a, b)| (a - b).abs() < 0.05), "{name}: {a:?} {b:?}");
+            }
         }
     }
 }

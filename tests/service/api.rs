@@ -146,6 +146,54 @@ fn predictions_start_from_a_dataset_that_the_request_names() {
 }
 
 #[test]
+fn edges_are_part_of_a_fit() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, bytes) = small_data(folder.path());
+    let server = Server::start(&folder.path().join("service"), &[]);
+    let client = server.client();
+    let data = client.upload("train.npz", &bytes);
+    let edge =
+        |source: &str, target: &str, kind: &str| json!({ "source": source, "target": target, "kind": kind });
+    let request = |edges: Value| json!({ "kind": "fit", "dataset": data, "edges": edges });
+    let fit = client.run(&request(json!([edge("x0", "x1", "forbidden"), edge("x1", "x0", "forbidden")])));
+    assert_eq!(fit["state"], "done", "{fit}");
+    let matrix = &fit["result"]["effects"]["matrix"];
+    assert_eq!((matrix[0][1].as_f64(), matrix[1][0].as_f64()), (Some(0.0), Some(0.0)), "{matrix}");
+    assert!(matrix.to_string().matches("0.0").count() < 20, "{matrix}");
+    // What the page shows, and what programs read.
+    let summary = fit["result"]["summary"].as_str().unwrap();
+    assert!(
+        summary.contains("effects of 2 of 5 variables are supported by an intervention on them"),
+        "{summary}"
+    );
+    let support = &fit["result"]["support"];
+    assert_eq!(support["variables"].as_array().unwrap().len(), 5, "{support}");
+    assert_eq!(
+        support["unidentified_pairs"].as_array().map(Vec::len),
+        support["unidentified_count"].as_u64().map(|count| count as usize)
+    );
+    let one = edge("x0", "x1", "forbidden");
+    let mut weighted = edge("x0", "x1", "candidate");
+    weighted["weight"] = json!(-2);
+    for (edges, piece) in [
+        (
+            json!([one, edge("x0", "x1", "required")]),
+            "edge 2: 'x0' -> 'x1' is required here and forbidden in edge 1",
+        ),
+        (json!([edge("x0", "rain", "required")]), "edge 1: unknown variable 'rain'"),
+        (json!([edge("x0", "x1", "maybe")]), "unknown kind 'maybe'"),
+        (json!([weighted]), "edge 1: the weight is -2"),
+        (json!(vec![one; 26]), "found 26 edges, expected at most 25"),
+        (json!([{ "source": "x0" }]), "missing field `target`"),
+        (json!("edges.csv"), "the body is no request"),
+    ] {
+        let body = serde_json::to_vec(&request(edges)).unwrap();
+        let sentence = client.post("/v1/jobs", body).refused(400);
+        assert!(sentence.contains(piece), "{sentence}");
+    }
+}
+
+#[test]
 fn the_page_loads_nothing_from_elsewhere() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path(), &[]);

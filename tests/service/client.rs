@@ -38,6 +38,16 @@ fn commands_leave_the_same_files_as_without_a_service() {
     both("exact", &exact, "-o", ".safetensors", &[".safetensors", ".tuning.csv", ".tuning.svg"]);
     let adam = ["fit", &train, "--solver", "adam", "--steps", "300", "--batch", "64"];
     both("adam", &adam, "-o", ".safetensors", &[".safetensors", ".log.jsonl", ".loss.svg"]);
+    // The service gets what the file holds.
+    let edges = at("edges.csv");
+    std::fs::write(
+        &edges,
+        "source,target,kind,weight\nx0,x1,candidate,2\nx2,x1,required,\nx3,x4,candidate,\n",
+    )
+    .unwrap();
+    let known = ["fit", &train, "--edges", &edges];
+    let texts = both("known", &known, "-o", ".safetensors", &[".safetensors"]);
+    assert!(texts.iter().all(|text| text.contains("supported by an intervention on them")), "{texts:?}");
     let model = at("exact-here.safetensors");
     let sample = ["sample", &model, "-n", "50", "--shift", "x1=0.5", "--seed", "4"];
     both("samples", &sample, "-o", ".npz", &[".npz"]);
@@ -72,6 +82,10 @@ fn what_a_service_refuses_or_does_not_have_is_said() {
     };
     let (train, out) = (at("train.npz"), at("out.safetensors"));
     refused(&server.url, &["fit", &train, "-o", &out], "is 5, expected at most 3");
+    let wrong = at("wrong.csv");
+    std::fs::write(&wrong, "source,target,kind\nx0,rain,required\n").unwrap();
+    let known = ["fit", &train, "-o", &out, "--edges", &wrong];
+    refused(&server.url, &known, "wrong.csv: line 2: unknown variable 'rain'");
     refused(&server.url, &["fit", "nowhere.npz", "-o", &out], "cannot read nowhere.npz");
     refused(&server.url, &["devices"], "a command that services do not have");
     refused("http://127.0.0.1:9", &["fit", &train, "-o", &out], "does not answer");

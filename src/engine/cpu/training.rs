@@ -5,7 +5,7 @@ use super::{CpuLoss, Samples, simd, tasks};
 use crate::data::Dataset;
 use crate::engine::Loss;
 use crate::engine::draw::Batches;
-use crate::engine::training::{Adam, Standing, State, Training, TrainingSpec};
+use crate::engine::training::{Adam, Standing, State, Training, TrainingSpec, check_multipliers};
 use crate::model::{ENTRIES_PER_TASK, Groups, Parameters};
 use crate::{Error, Matrix, Result, Scalar};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,6 +16,8 @@ pub struct CpuTraining {
     source: Samples<f32>,
     loss: CpuLoss<f32>,
     free: Parameters<f32>,
+    /// What the penalty's effects are multiplied with.
+    multipliers: Option<Matrix<f64>>,
     state: State,
     gradient: Parameters<f32>,
     /// The parameters and the gradient of the environments of a batch; drift and noise are lent to them for the time
@@ -56,12 +58,20 @@ impl CpuTraining {
             source,
             loss,
             free: free.clone(),
+            multipliers: None,
             state: State::new(parameters.clone()),
             gradient,
             batch_parameters,
             batch_gradient: batch,
             last: (0.0, 0.0),
         })
+    }
+
+    /// The same training with effects multiplied in the penalty: row j, column i of finite `multipliers` belongs to the effect
+    /// of i on j.
+    pub fn weighing(self, multipliers: Matrix<f64>) -> Result<Self> {
+        check_multipliers(&multipliers, self.state.parameters.dim())?;
+        Ok(CpuTraining { multipliers: Some(multipliers), ..self })
     }
 
     /// Gathers the batch of this step; returns its environments.
@@ -176,7 +186,8 @@ impl CpuTraining {
             correct: (1.0 / (1.0 - beta2.powi(step))) as f32,
             epsilon: epsilon as f32,
         };
-        let groups = self.spec.penalty.map(|penalty| penalty.groups(&self.state.parameters));
+        let multipliers = self.multipliers.as_ref();
+        let groups = self.spec.penalty.map(|penalty| penalty.groups(&self.state.parameters, multipliers));
         let State { parameters, mean, square, .. } = &mut self.state;
         let moments = mean.tensors_mut().into_iter().zip(square.tensors_mut());
         let inputs = self.gradient.tensors_mut().into_iter().zip(self.free.tensors());
@@ -207,7 +218,7 @@ impl CpuTraining {
 /// A part of all parameters and what goes with it.
 struct Part<'a> {
     /// Of whole networks, if they are penalised.
-    groups: Option<&'a Groups>,
+    groups: Option<&'a Groups<'a>>,
     /// The number of the first of them.
     first: usize,
     p: &'a mut [f32],

@@ -43,6 +43,8 @@ pub enum Slot {
     Free,
     /// Steps taken, first bad entry of the gradient, first bad partial loss, whether training stands.
     State,
+    /// What the penalty's effects are multiplied with.
+    Multipliers,
     /// Norms of the outgoing groups.
     Norms,
     /// Partial sums of the penalty.
@@ -59,7 +61,7 @@ pub enum Slot {
 
 impl Slot {
     /// Every slot, in the order of bindings.
-    pub const ALL: [Slot; 26] = [
+    pub const ALL: [Slot; 27] = [
         Slot::X,
         Slot::Work,
         Slot::XOther,
@@ -80,6 +82,7 @@ impl Slot {
         Slot::Moments,
         Slot::Free,
         Slot::State,
+        Slot::Multipliers,
         Slot::Norms,
         Slot::Penalties,
         Slot::Samples,
@@ -112,6 +115,7 @@ impl Slot {
             Slot::Moments => ("moments", QUAD, "(quads of parameters, 2)"),
             Slot::Free => ("free", QUAD, "like parameters"),
             Slot::State => ("state", "atomic<u32>", "(4)"),
+            Slot::Multipliers => ("multipliers", QUAD, "(dim, stride)"),
             Slot::Norms => ("norms", QUAD, "(stride)"),
             Slot::Penalties => ("penalties", "f32", "(workgroups)"),
             Slot::Samples => ("samples", QUAD, "(rows of all environments, stride)"),

@@ -9,9 +9,10 @@ use super::shared::{LOSS_LANES, ROW_BLOCK, Source, TILE, Training};
 use super::stages::{self, Slot, Stage};
 use super::{GpuEngine, Traffic, pack};
 use crate::data::Dataset;
+use crate::engine::training::check_multipliers;
 use crate::engine::{Batches, LossSpec, Standing, State, Training as Trains, TrainingSpec};
 use crate::model::{Parameters, PenaltyKind};
-use crate::{Error, Progress, Result};
+use crate::{Error, Matrix, Progress, Result};
 use encase::ShaderSize;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -62,8 +63,8 @@ impl GpuEngine {
                 super::plan::bytes(self.bounds.binding_bytes)
             )));
         }
-        // Moments and masks are three times the parameters more, and they are read back for checkpoints.
-        let more = resident + 6 * form.places().1 * 16;
+        // Moments, masks and multipliers are four times the parameters more, and they are read back for checkpoints.
+        let more = resident + 7 * form.places().1 * 16;
         let session =
             Session::new(self.context()?, &rows, &spec.loss, form, &self.bounds, more, &self.edits)?;
         GpuTraining::new(session, data, spec, parameters, free)
@@ -142,6 +143,14 @@ impl GpuTraining {
         let group = Arc::new(context.bind(&pipeline.layout, &uniform, Training::SHADER_SIZE, &buffers)?);
         let workgroups = fold(told.groups);
         Ok(Bound { pipeline, group, offset: 0, workgroups, span, stage: stage.name, flops: 0.0, pairs: 0 })
+    }
+
+    /// The same training with effects multiplied in the penalty: row j, column i of finite `multipliers` belongs to the effect
+    /// of i on j.
+    pub fn weighing(self, multipliers: &Matrix<f64>) -> Result<Self> {
+        check_multipliers(multipliers, self.session.form.dim)?;
+        write_multipliers(&self.session.context, &self.buffers, multipliers)?;
+        Ok(self)
     }
 
     /// Waits until all steps so far are done.
@@ -254,6 +263,7 @@ fn allocate(
         (Slot::Moments, 2 * sizes.parameters),
         (Slot::Free, sizes.parameters),
         (Slot::State, 16),
+        (Slot::Multipliers, form.dim as u64 * form.stride() * 16),
         (Slot::Norms, form.stride() * 16),
         (Slot::Penalties, u64::from(STRIDING_GROUPS) * 4),
         (Slot::Samples, rows * form.stride() * 16),
@@ -263,6 +273,7 @@ fn allocate(
     }
     context.write(&buffers[&Slot::Free], 0, bytemuck::cast_slice(&pack::parameters(free, &form)))?;
     context.write(&buffers[&Slot::State], 0, bytemuck::cast_slice(&[0u32, NONE, NONE, 0]))?;
+    write_multipliers(context, &buffers, &Matrix::full(form.dim, form.dim, 1.0))?;
     if resident {
         let packed = pack::rows(data.samples().as_slice().iter().map(|v| *v as f32), data.dim());
         context.write(&buffers[&Slot::Samples], 0, bytemuck::cast_slice(&packed))?;
@@ -272,6 +283,15 @@ fn allocate(
         context.write(&buffers[&Slot::Sources], 0, &storage_bytes(&sources))?;
     }
     Ok(buffers)
+}
+
+fn write_multipliers(
+    context: &Context,
+    buffers: &HashMap<Slot, Buffer>,
+    multipliers: &Matrix<f64>,
+) -> Result<()> {
+    let packed = pack::rows(multipliers.as_slice().iter().map(|value| *value as f32), multipliers.cols());
+    context.write(&buffers[&Slot::Multipliers], 0, bytemuck::cast_slice(&packed))
 }
 
 /// What all training stages are told alike.

@@ -2,7 +2,9 @@
 
 use super::Task;
 use crate::engine::{Engine, State};
-use crate::fit::{AdamRecipe, Checkpoint, Problem, Record, Rhythm, Stability, Tuning, Watcher};
+use crate::fit::{
+    AdamRecipe, Checkpoint, Knowledge, Problem, Record, Rhythm, Stability, Support, Tuning, Watcher,
+};
 use crate::graph::Graph;
 use crate::model::Model;
 use crate::plot::write_picture;
@@ -23,12 +25,20 @@ const KEEP_EVERY: u32 = 2000;
 const MOST_EFFECTS: usize = 100_000;
 /// Variables in pictures of the effects, those with the strongest.
 const MOST_VARIABLES: usize = 100;
+/// Pairs of variables in a result whose effects on each other are not identified; they are always counted.
+const MOST_PAIRS: usize = 1000;
 
 pub(super) fn run(task: &Task<'_>, request: &FitRequest) -> Result<Done> {
     let data = task.dataset()?;
-    let problem = Problem::new(&data, &request.settings)?;
+    let problem = match request.edges.is_empty() {
+        true => Problem::new(&data, &request.settings)?,
+        false => {
+            let knowledge = Knowledge::new(data.names(), request.edges.clone())?;
+            Problem::knowing(&data, &request.settings, knowledge)?
+        }
+    };
     let path = task.folder()?.join(MODEL);
-    let (stability, summary) = match problem.recipe.solver.adam().copied() {
+    let (stability, support, summary) = match problem.recipe.solver.adam().copied() {
         None => exact(task, request, &problem, &path)?,
         Some(recipe) => adam(task, &problem, &recipe, &path)?,
     };
@@ -47,6 +57,7 @@ pub(super) fn run(task: &Task<'_>, request: &FitRequest) -> Result<Done> {
         "summary": summary,
         "stable": stability.stable,
         "stability": stability,
+        "support": support.with_pairs_up_to(MOST_PAIRS),
         "constant": problem.constant(),
         "effects": effects(&shown, graph.names().len()),
     });
@@ -58,7 +69,7 @@ fn exact(
     request: &FitRequest,
     problem: &Problem,
     path: &Path,
-) -> Result<(Stability, String)> {
+) -> Result<(Stability, Support, String)> {
     let (progress, all) = (Progress::default(), problem.solves());
     // As on the command line: in f64 on the CPU unless a GPU is asked for by name.
     let gpu = task.gpu.filter(|_| request.device.is_some());
@@ -81,11 +92,18 @@ fn exact(
     )];
     lines.extend(fit.tuning.as_ref().map(|tuning| tuning.explained()));
     lines.push(fit.stability.sentence());
+    let support = problem.support(&fit.model);
+    lines.extend(support.sentences());
     lines.extend(problem.remark());
-    Ok((fit.stability.clone(), lines.join("\n")))
+    Ok((fit.stability.clone(), support, lines.join("\n")))
 }
 
-fn adam(task: &Task<'_>, problem: &Problem, recipe: &AdamRecipe, path: &Path) -> Result<(Stability, String)> {
+fn adam(
+    task: &Task<'_>,
+    problem: &Problem,
+    recipe: &AdamRecipe,
+    path: &Path,
+) -> Result<(Stability, Support, String)> {
     let checkpoint = Checkpoint::path_for(path);
     // One that cannot be read, or is of something else, is no harm: the fit begins anew.
     let from = checkpoint.exists().then(|| Checkpoint::of(&checkpoint, problem).ok()).flatten();
@@ -100,7 +118,8 @@ fn adam(task: &Task<'_>, problem: &Problem, recipe: &AdamRecipe, path: &Path) ->
     if !outcome.complete {
         return Err(Error::Stopped);
     }
-    let stability = problem.write(&outcome, path)?;
+    let (model, stability) = problem.write(&outcome, path)?;
+    let support = problem.support(&model);
     let _ = std::fs::remove_file(&checkpoint);
     let device = task.gpu.map_or_else(|| "cpu".into(), Engine::<f32>::device);
     let last = outcome.log.last().map_or(f64::NAN, |record| record.loss);
@@ -108,8 +127,9 @@ fn adam(task: &Task<'_>, problem: &Problem, recipe: &AdamRecipe, path: &Path) ->
         format!("{steps} steps on {device} in {:.1} s, loss {last:.4e} on the last batch", task.seconds()),
         stability.sentence(),
     ];
+    lines.extend(support.sentences());
     lines.extend(problem.remark());
-    Ok((stability, lines.join("\n")))
+    Ok((stability, support, lines.join("\n")))
 }
 
 struct Watch<'a> {
