@@ -353,8 +353,8 @@ impl Args {
             seed: self.seed,
         };
         let mut settings = file.overlaid(flags);
-        // There is nothing else that a fit could go on with.
-        if (self.resume || self.restart) && settings.solver.is_none() {
+        // There is nothing else that a fit could go on with; to begin anew is for any solver.
+        if self.resume && settings.solver.is_none() {
             settings.solver = Some(SolverChoice::Adam);
         }
         Ok(settings)

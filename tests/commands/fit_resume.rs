@@ -119,3 +119,17 @@ fn an_unfinished_fit_is_not_overwritten_without_a_word() {
     // Told to, it begins anew.
     assert_eq!(fit(&data, &stopped.model, &["--restart"]).status.code(), Some(1));
 }
+
+#[test]
+fn to_begin_anew_chooses_no_solver() {
+    let stopped = Stopped::new();
+    let data = stopped.write(&stopped.data);
+    let output = Command::new(env!("CARGO_BIN_EXE_skds"))
+        .arg("fit")
+        .args([&data, Path::new("-o"), &stopped.model])
+        .args(["--restart", "--bandwidth", "2", "--lambda", "0.1"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && said.contains("exact minimum"), "{said}");
+}
