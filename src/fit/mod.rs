@@ -9,6 +9,7 @@ mod bootstrap;
 mod bounds;
 mod checkpoint;
 mod choices;
+mod choose;
 mod exact;
 mod fingerprint;
 mod knowledge;
