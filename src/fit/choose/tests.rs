@@ -37,6 +37,12 @@ fn study() {
         let scores = Scores::of(&moments, &targets, &folds, &whole, None, &progress).unwrap();
         let seconds = start.elapsed().as_secs_f64();
         let all: Vec<usize> = (0..scores.environments.len()).collect();
+        if std::env::var("SKDS_ERRORS").is_ok() {
+            for (candidate, errors) in scores.candidates.iter().zip(&scores.errors) {
+                let row: Vec<String> = errors.iter().map(|e| format!("{e:.1}")).collect();
+                println!("{} {} {:.2} [{}]", candidate.method, candidate.lambda, errors.iter().sum::<f64>() / errors.len() as f64, row.join(" "));
+            }
+        }
         let weights = scores.weights(&all);
         let responses: Vec<faer::Mat<f64>> =
             whole.weights.iter().map(|w| crate::dense::Lu::of(w.view()).inverse()).collect();
@@ -74,4 +80,34 @@ fn study() {
     let column = |k: usize| crate::evaluate::median(&table.iter().map(|row| row[k]).collect::<Vec<_>>());
     println!("median: none {:.3} response {:.3} effects {:.3} best {:.3}", column(0), column(1), column(2), column(3));
     let _ = Matrix::full(1, 1, 0.0);
+}
+
+#[test]
+#[ignore = "debug"]
+fn debug() {
+    let train = Dataset::read(Path::new("/tmp/study/sde-sf-406/train.npz"), None).unwrap();
+    let units = Standardization::of(&train);
+    let train = units.apply(&train);
+    let targets = train.targets().clone();
+    let folds = Folds::of(&targets);
+    println!("{:?} {:?}", folds.parts, folds.left_out);
+    let progress = Progress::default();
+    let moments = Moments::of(&train, &folds.parts, &progress).unwrap();
+    let whole = Paths::fit(&moments, &targets, &[], None, None, &progress).unwrap();
+    for (fold, e) in [(0usize, 1usize), (6, 7)] {
+        let paths = Paths::fit(&moments, &targets, &[folds.part(fold)], Some(&whole), None, &progress).unwrap();
+        let keep: Vec<usize> = (0..train.environments()).filter(|&k| k != e).collect();
+        let less = Dataset::from_environments(keep.iter().map(|&k| train.environment(k)).collect()).unwrap();
+        let fewer = Matrix::from_fn(keep.len(), train.dim(), |k, j| targets[(keep[k], j)]);
+        let parts: Vec<usize> = (0..keep.len()).collect();
+        let alone = Moments::of(&less, &parts, &progress).unwrap();
+        let other = Paths::fit(&alone, &fewer, &[], None, None, &progress).unwrap();
+        for k in 0..paths.weights.len() {
+            let gap = paths.weights[k].as_slice().iter().zip(other.weights[k].as_slice()).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+            let far = whole.weights[k].as_slice().iter().zip(other.weights[k].as_slice()).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+            println!("{e} {k} gap {gap:.2e} from whole {far:.2e}");
+        }
+    }
+    let out: Vec<String> = whole.weights[3].as_slice().iter().map(|w| format!("{w}")).collect();
+    std::fs::write("/tmp/study/whole.txt", out.join(" ")).unwrap();
 }

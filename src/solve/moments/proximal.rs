@@ -265,21 +265,25 @@ impl<S: Smooth> Descent<S> {
         let mut curvature = self.curvature();
         let mut slopes = vec![0.0; values.len()];
         let (mut ahead, mut momentum) = (values.clone(), 1.0f64);
-        let (mut best, mut best_values) = (f64::INFINITY, values.clone());
+        let (mut best, mut best_values, mut failures) = (f64::INFINITY, values.clone(), 0);
         for step in 0.. {
             if step % CHECK == 0 {
                 progress.check()?;
                 let value = self.smooth.slopes(support, values, &mut slopes) + lasso.value(support, values);
                 let missed = lasso.violation(support, values, &slopes, curvature) / scale;
                 if value.is_nan() || value > best + 1e-12 * best.abs() {
-                    // Steps were too long for the curvature there.
-                    curvature *= 2.0;
-                    self.curvature = Some(curvature);
+                    // Momentum leads upwards now and then: it is lost. If that does not help, steps are too long for the
+                    // curvature there.
+                    failures += 1;
+                    if failures > 1 {
+                        curvature *= 2.0;
+                        self.curvature = Some(curvature);
+                    }
                     values.clone_from(&best_values);
                     ahead.clone_from(values);
                     momentum = 1.0;
                 } else {
-                    best = value;
+                    (best, failures) = (value, 0);
                     best_values.clone_from(values);
                 }
                 if missed <= tolerance || *left == 0 {
