@@ -224,6 +224,11 @@ impl Dataset {
         &self.targets
     }
 
+    /// The first environment that intervenes on nothing.
+    pub fn observational(&self) -> Option<usize> {
+        (0..self.environments()).find(|&e| !self.targets.row(e).contains(&true))
+    }
+
     /// The names of the variables.
     pub fn names(&self) -> &[String] {
         &self.names

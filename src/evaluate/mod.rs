@@ -58,7 +58,7 @@ pub struct Scores {
 /// Checks that the test data suits the model: the same variables, and targets in every environment.
 pub fn check_test_data(model: &Model, test: &Dataset) -> Result<()> {
     model.check_variables(test, "the test data")?;
-    match (0..test.environments()).find(|&e| !test.targets().row(e).contains(&true)) {
+    match test.observational() {
         Some(e) => Err(Error::invalid(format!(
             "test environment {e} has no target, expected at least one variable that is intervened on"
         ))),

@@ -147,8 +147,7 @@ fn share_outside(model: &Model, basis: &Basis) -> Result<f64> {
 /// The variable whose law is widest compared with an environment of the data: an observational one if there is one. A few
 /// chains for as long as thirty times a variable's memory tell; if they run away, there is no law.
 fn widest(model: &Model, data: &Dataset) -> Result<Option<Widest>> {
-    let observational = |e: &usize| !data.targets().row(*e).contains(&true);
-    let e = (0..data.environments()).find(observational).unwrap_or(0);
+    let e = data.observational().unwrap_or(0);
     let intervention = match model.parameters.shift {
         Some(_) => Intervention::of_environment(model, e)?,
         None => Intervention::none(model.dim()),

@@ -25,8 +25,7 @@ impl Origin {
     /// The first environment without targets, of data with the model's variables.
     pub fn of(model: &Model, data: &Dataset) -> Result<Self> {
         model.check_variables(data, "the data to start from")?;
-        let observational = (0..data.environments()).find(|&e| !data.targets().row(e).contains(&true));
-        let Some(e) = observational else {
+        let Some(e) = data.observational() else {
             return Err(Error::invalid(format!(
                 "each of the {} environments of the data to start from has targets, expected one without",
                 data.environments()

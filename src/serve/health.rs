@@ -91,23 +91,12 @@ fn probe(folder: &Path) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::serve::{Limits, Options};
+    use crate::serve::Options;
 
     #[test]
     fn a_worker_that_has_stopped_is_no_health_unless_the_service_ends() {
         let folder = tempfile::tempdir().unwrap();
-        let options = Options {
-            listen: "127.0.0.1:0".parse().unwrap(),
-            data: folder.path().join("service"),
-            token: None,
-            recover: false,
-            limits: Limits::default(),
-            places: Vec::new(),
-            batching: true,
-            keep_days: None,
-            max_disk: None,
-            program: "skds".into(),
-        };
+        let options = Options::local(folder.path().join("service"), "skds".into());
         let (service, _) = Service::start(options).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let problems = || runtime.block_on(service.problems());

@@ -62,6 +62,24 @@ pub struct Options {
     pub program: PathBuf,
 }
 
+impl Options {
+    /// A service on this machine alone, with no device yet: what a caller has to say, and the usual for the rest.
+    pub fn local(data: PathBuf, program: PathBuf) -> Self {
+        Options {
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            data,
+            token: None,
+            recover: false,
+            limits: Limits::default(),
+            places: Vec::new(),
+            batching: true,
+            keep_days: None,
+            max_disk: None,
+            program,
+        }
+    }
+}
+
 /// Time between tries to write to a disk that is full.
 const AGAIN: Duration = Duration::from_secs(1);
 /// Bytes of datasets that are kept in memory.

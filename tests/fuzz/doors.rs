@@ -6,7 +6,7 @@ use skds::experiment::Plan;
 use skds::fit::{Checkpoint, Problem, Rhythm, Settings, Unwatched};
 use skds::model::basis::FeatureChoice;
 use skds::model::{Basis, Model, Parameters};
-use skds::serve::{Limits, Options, Service};
+use skds::serve::{Options, Service};
 use skds::{Matrix, simulate};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -72,18 +72,7 @@ pub struct Office {
 
 impl Office {
     pub fn open(folder: PathBuf, data: &Dataset, model: &Model) -> Office {
-        let options = Options {
-            recover: false,
-            listen: ([127, 0, 0, 1], 0).into(),
-            data: folder,
-            token: None,
-            limits: Limits::default(),
-            places: vec![Place::Cpu],
-            batching: true,
-            keep_days: None,
-            max_disk: None,
-            program: "skds".into(),
-        };
+        let options = Options { places: vec![Place::Cpu], ..Options::local(folder, "skds".into()) };
         let (service, _) = Service::start(options).unwrap();
         let (dataset, model) = (service.keep_dataset(data).unwrap(), service.keep_model(model).unwrap());
         Office { service, dataset, model }

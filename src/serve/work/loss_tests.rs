@@ -2,25 +2,14 @@
 
 use super::*;
 use crate::model::{Drift, Noise};
+use crate::serve::Options;
 use crate::serve::files::hash_of;
 use crate::serve::id::JobId;
-use crate::serve::{Limits, Options};
 use std::path::Path;
 
 /// A service without workers.
 fn service(folder: &Path) -> Arc<Service> {
-    let options = Options {
-        listen: "127.0.0.1:0".parse().unwrap(),
-        data: folder.join("service"),
-        token: None,
-        recover: false,
-        limits: Limits::default(),
-        places: Vec::new(),
-        batching: true,
-        keep_days: None,
-        max_disk: None,
-        program: "skds".into(),
-    };
+    let options = Options::local(folder.join("service"), "skds".into());
     Service::start(options).unwrap().0
 }
 
