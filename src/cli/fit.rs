@@ -6,13 +6,13 @@ use super::{print_json, print_report};
 use crate::data::Dataset;
 use crate::engine::{Device, State};
 use crate::fit::{
-    AdamRecipe, Checkpoint, EnvironmentsPerStep, EstimatorChoice, Knowledge, ModelKind, PenaltyChoice,
-    Problem, Record, Rhythm, Settings, SolverChoice, Stability, Support, TargetChoice, Watcher,
-    check_resamples,
+    AdamRecipe, Checkpoint, EnvironmentsPerStep, EstimatorChoice, KernelChoice, Knowledge, ModelKind,
+    PenaltyChoice, Problem, Record, Rhythm, Settings, SolverChoice, Stability, Support, TargetChoice,
+    Watcher, check_resamples,
 };
-use crate::kernel::{Bandwidth, KernelKind};
-use crate::model::Activation;
+use crate::kernel::Bandwidth;
 use crate::model::basis::FeatureChoice;
+use crate::model::{Activation, LawKind};
 use crate::objective::Objective;
 use crate::serve::{FitRequest, Request};
 use crate::stderr::say;
@@ -104,12 +104,17 @@ pub(super) struct Args {
     /// Nonlinearity of the mlp: sigmoid, tanh or relu [default: sigmoid]
     #[arg(long)]
     activation: Option<Activation>,
-    /// Which loss: skds or kds [default: skds]
+    /// What the noise of a linear drift does: diffusion (it fluctuates) or structural (it stays, another for every row:
+    /// structural equations with feedback) [default: chosen]
+    #[arg(long)]
+    law: Option<LawKind>,
+    /// Which loss: skds or kds [default: chosen; skds if a bandwidth or a penalty is given]
     #[arg(long)]
     objective: Option<Objective>,
-    /// Which kernel: rbf, tilted-rbf or imq-plus [default: tilted-rbf]
+    /// Which kernel: rbf, tilted-rbf, imq-plus, or quadratic (means and covariances alone, for kds)
+    /// [default: quadratic for kds of a linear drift, otherwise tilted-rbf]
     #[arg(long)]
-    kernel: Option<KernelKind>,
+    kernel: Option<KernelChoice>,
     /// Bandwidth of the kernel, in standard deviations: a number above 0, or 'auto' for the median distance between
     /// samples [default: tuned, or auto for adam]
     #[arg(long, value_name = "H", allow_hyphen_values = true)]
@@ -332,6 +337,7 @@ impl Args {
             activation: self.activation,
             features: self.features.clone(),
             diffusion: self.diffusion.clone(),
+            law: self.law,
             objective: self.objective,
             kernel: self.kernel,
             bandwidth: self.bandwidth,

@@ -37,11 +37,6 @@ impl<'a> LinearParts<'a> {
         sum
     }
 
-    /// The covariance under an intervention: shifts do not change it.
-    pub fn covariance(&self, intervention: &Intervention) -> Result<Matrix<f64>> {
-        Ok(self.gaussian(intervention)?.covariance)
-    }
-
     /// Mean and covariance under an intervention.
     pub fn gaussian(&self, intervention: &Intervention) -> Result<Gaussian> {
         if let [part] = self.0.as_slice() {

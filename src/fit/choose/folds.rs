@@ -31,8 +31,16 @@ impl Folds {
         folds
     }
 
-    /// The part of a fold's environments.
-    pub fn part(&self, fold: usize) -> usize {
-        self.parts[self.left_out[fold][0]]
+    /// Every environment becomes a part of the moments by itself.
+    pub fn separate(&mut self) {
+        self.parts = (0..self.parts.len()).collect();
+    }
+
+    /// The parts of a fold's environments.
+    pub fn parts_of(&self, fold: usize) -> Vec<usize> {
+        let mut parts: Vec<usize> = self.left_out[fold].iter().map(|&e| self.parts[e]).collect();
+        parts.sort_unstable();
+        parts.dedup();
+        parts
     }
 }

@@ -1,7 +1,8 @@
 //! How well candidates predict what was left out, and what that makes of them.
 
-use super::{Candidate, Folds, Method, Paths};
+use super::{Candidate, Common, Folds, Method, Paths};
 use crate::dense::Lu;
+use crate::fit::tuning::{Outlook, mean_and_error};
 use crate::solve::moments::Moments;
 use crate::{Matrix, Progress, Result};
 
@@ -27,28 +28,18 @@ pub(in crate::fit) struct Scores {
     pub errors: Vec<Vec<f64>>,
 }
 
-/// How well the chosen model is expected to predict, compared with no effect.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(in crate::fit) struct Outlook {
-    /// Squared error over that of no effect, geometric mean.
-    pub ratio: f64,
-    /// The ends of its 95 % interval.
-    pub interval: (f64, f64),
-}
-
 impl Scores {
     /// Fits without each fold in turn.
     pub fn of(
+        common: &Common<'_>,
         moments: &Moments,
-        targets: &Matrix<bool>,
         folds: &Folds,
-        whole: &Paths,
-        multipliers: Option<&Matrix<f64>>,
+        candidates: Vec<Candidate>,
         progress: &Progress,
     ) -> Result<Scores> {
+        let targets = common.targets;
         let d = moments.dim();
         let rest = (0..targets.rows()).find(|&e| !targets.row(e).contains(&true)).unwrap_or(0);
-        let candidates = Candidate::all();
         let mut scores = Scores {
             predicted: vec![Vec::new(); candidates.len()],
             errors: Vec::new(),
@@ -59,8 +50,7 @@ impl Scores {
             noise: Vec::new(),
         };
         for (fold, left_out) in folds.left_out.iter().enumerate() {
-            let part = folds.part(fold);
-            let paths = Paths::fit(moments, targets, &[part], Some(whole), multipliers, progress)?;
+            let paths = Paths::fit(common, moments, &scores.candidates, &folds.parts_of(fold), progress)?;
             let responses: Vec<faer::Mat<f64>> =
                 paths.weights.iter().map(|weights| Lu::of(weights.view()).inverse()).collect();
             for &e in left_out {
@@ -90,6 +80,23 @@ impl Scores {
         Ok(scores)
     }
 
+    /// Further candidates, by their W without each fold.
+    pub fn add(&mut self, folds: &Folds, candidates: Vec<Candidate>, weights: &[Vec<Matrix<f64>>]) {
+        for (c, candidate) in candidates.into_iter().enumerate() {
+            let (mut predicted, mut k) = (Vec::new(), 0);
+            for (left_out, weights) in folds.left_out.iter().zip(weights) {
+                let response = Lu::of(weights[c].view()).inverse();
+                for _ in left_out {
+                    predicted.push(effects(&response, &self.told[k], &self.observed[k]));
+                    k += 1;
+                }
+            }
+            self.errors.push((0..k).map(|k| self.error(k, &predicted[k])).collect());
+            self.predicted.push(predicted);
+            self.candidates.push(candidate);
+        }
+    }
+
     /// The logarithm of the mean squared error over the variables that nobody was told of, and the noise of what happened.
     fn error(&self, k: usize, predicted: &[f64]) -> f64 {
         let (told, observed) = (&self.told[k], &self.observed[k]);
@@ -107,23 +114,10 @@ impl Scores {
         environments.iter().map(|&k| self.errors[candidate][k]).sum::<f64>() / environments.len() as f64
     }
 
-    /// The weights by some of the environments: they fall with the scores, the faster the more there are.
+    /// The weights by some of the environments.
     pub fn weights(&self, environments: &[usize]) -> Vec<f64> {
-        let count = environments.len() as f64;
         let scores: Vec<f64> = (0..self.candidates.len()).map(|c| self.score(c, environments)).collect();
-        let best = scores.iter().copied().fold(f64::INFINITY, f64::min);
-        let mut weights: Vec<f64> =
-            scores.iter().map(|score| (-0.5 * count * (score - best)).exp()).map(finite).collect();
-        normalise(&mut weights);
-        let mut order: Vec<usize> = (0..weights.len()).collect();
-        order.sort_by(|&a, &b| weights[b].total_cmp(&weights[a]).then(a.cmp(&b)));
-        for (place, &c) in order.iter().enumerate() {
-            if place > 0 && (place >= MOST_MEMBERS || weights[c] < LEAST_WEIGHT) {
-                weights[c] = 0.0;
-            }
-        }
-        normalise(&mut weights);
-        weights
+        weigh(&scores, environments.len())
     }
 
     /// What is to be expected of an intervention that nobody has seen: for each one that was left out, by weights that the others
@@ -143,8 +137,8 @@ impl Scores {
                 self.error(k, &self.averaged(k, &weights)) - self.errors[none][k]
             })
             .collect();
-        let (mean, error) = super::super::tune::mean_and_error(&gains);
-        Outlook { ratio: mean.exp(), interval: ((mean - 2.0 * error).exp(), (mean + 2.0 * error).exp()) }
+        let (mean, error) = mean_and_error(&gains);
+        Outlook { ratio: mean.exp(), low: (mean - 2.0 * error).exp(), high: (mean + 2.0 * error).exp() }
     }
 
     fn averaged(&self, k: usize, weights: &[f64]) -> Vec<f64> {
@@ -154,6 +148,29 @@ impl Scores {
         }
         sum
     }
+}
+
+/// The weights of candidates by their scores: candidate by what was held out.
+pub(super) fn weights_of_scores(scores: &[Vec<f64>]) -> Vec<f64> {
+    let means: Vec<f64> = scores.iter().map(|scores| mean_and_error(scores).0).collect();
+    weigh(&means, scores.first().map_or(0, Vec::len))
+}
+
+/// Weights fall with the scores, the faster the more was held out.
+fn weigh(scores: &[f64], count: usize) -> Vec<f64> {
+    let best = scores.iter().copied().fold(f64::INFINITY, f64::min);
+    let mut weights: Vec<f64> =
+        scores.iter().map(|score| (-0.5 * count as f64 * (score - best)).exp()).map(finite).collect();
+    normalise(&mut weights);
+    let mut order: Vec<usize> = (0..weights.len()).collect();
+    order.sort_by(|&a, &b| weights[b].total_cmp(&weights[a]).then(a.cmp(&b)));
+    for (place, &c) in order.iter().enumerate() {
+        if place > 0 && (place >= MOST_MEMBERS || weights[c] < LEAST_WEIGHT) {
+            weights[c] = 0.0;
+        }
+    }
+    normalise(&mut weights);
+    weights
 }
 
 fn finite(weight: f64) -> f64 {

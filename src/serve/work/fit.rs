@@ -3,7 +3,7 @@
 use super::Task;
 use crate::engine::{Engine, State};
 use crate::fit::{
-    AdamRecipe, Checkpoint, Knowledge, Problem, Record, Rhythm, Stability, Support, Tuning, Watcher,
+    AdamRecipe, Checkpoint, Knowledge, Problem, Record, Rhythm, Stability, Support, Watcher,
 };
 use crate::graph::Graph;
 use crate::model::Model;
@@ -82,19 +82,11 @@ fn exact(
         fit.model.intervals = Some(Box::new(intervals));
     }
     fit.write(path)?;
-    let averaged = fit.tuning.as_ref().is_some_and(Tuning::is_average);
-    let mut lines = vec![format!(
-        "{} over all pairs ({}) in {:.2} s, loss {:.4e}",
-        if averaged { "exact minima, averaged," } else { "exact minimum" },
-        fit.estimator,
-        task.seconds(),
-        fit.loss
-    )];
-    lines.extend(fit.tuning.as_ref().map(|tuning| tuning.explained()));
-    lines.push(fit.stability.sentence());
+    let device = gpu.map_or_else(|| "cpu".into(), Engine::<f32>::device);
+    let mut lines = vec![fit.title(problem)];
+    lines.extend(fit.course(problem, &device, task.seconds()));
+    lines.extend(fit.findings(problem));
     let support = problem.support(&fit.model);
-    lines.extend(support.sentences());
-    lines.extend(problem.remark());
     Ok((fit.stability.clone(), support, lines.join("\n")))
 }
 
