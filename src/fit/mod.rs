@@ -30,6 +30,7 @@ pub use choices::{
     EnvironmentsPerStep, EstimatorChoice, KernelChoice, ModelKind, PenaltyChoice, SolverChoice, TargetChoice,
 };
 pub use choose::Method;
+pub(crate) use choose::considers_pairs;
 pub use exact::ExactFit;
 pub use fingerprint::Fingerprint;
 pub use knowledge::{Edge, EdgeKind, FORBIDDEN, Knowledge, REQUIRED};

@@ -358,7 +358,7 @@ mod tests {
             bandwidth: Some(Bandwidth::Value(7.0)),
             lambda: Some(0.01),
             envs_per_step: Some(EnvironmentsPerStep::All),
-            kernel: Some(KernelKind::Rbf),
+            kernel: Some(KernelChoice::Rbf),
             ..Settings::default()
         };
         assert_eq!(parse(text).unwrap(), expected);
@@ -370,7 +370,7 @@ mod tests {
 
     #[test]
     fn a_value_that_is_given_counts_even_if_it_equals_the_default() {
-        assert!(matches!(settled("").solver, Solver::Tuned { .. }));
+        assert!(matches!(settled("").solver, Solver::Chosen { among: Among::All, .. }));
         for text in ["lambda = 0.1", "bandwidth = \"auto\"", "penalty = \"both\"", "tune = false"] {
             assert!(matches!(settled(text).solver, Solver::Exact { .. }), "{text}");
         }
@@ -381,17 +381,53 @@ mod tests {
             "learning_rate = 0.001",
             "solver = \"adam\"",
         ];
-        for text in
-            of_adam.into_iter().chain(["estimator = \"linear\"", "model = \"mlp\"", "objective = \"kds\""])
-        {
+        for text in of_adam.into_iter().chain(["estimator = \"linear\"", "model = \"mlp\""]) {
             assert!(matches!(settled(text).solver, Solver::Adam { .. }), "{text}");
         }
+    }
+
+    #[test]
+    fn what_is_given_fixes_its_part_of_the_choice() {
+        let among = |text: &str| match settled(text).solver {
+            Solver::Chosen { among, .. } => Some(among),
+            _ => None,
+        };
+        for (text, expected) in [
+            ("", Among::All),
+            ("solver = \"exact\"", Among::All),
+            ("law = \"diffusion\"", Among::Diffusions),
+            ("law = \"structural\"", Among::Structural),
+            ("objective = \"kds\"", Among::Kds),
+            ("kernel = \"quadratic\"", Among::Kds),
+            ("objective = \"skds\"", Among::Skds),
+            ("kernel = \"rbf\"", Among::Skds),
+            ("estimator = \"u\"", Among::Skds),
+        ] {
+            assert_eq!(among(text), Some(expected), "{text}");
+        }
+        let by_moments = settled("objective = \"kds\"\nlambda = 0.2").solver;
+        assert_eq!(by_moments, Solver::Moments(Strength { penalty: PenaltyChoice::Ingoing, lambda: 0.2 }));
+        let structural = settled("law = \"structural\"\npenalty = \"both\"").solver;
+        assert_eq!(structural, Solver::Structural(Strength { penalty: PenaltyChoice::Both, lambda: 0.1 }));
+        // Over pairs KDS has one bandwidth and penalty.
+        let pairs = settled("objective = \"kds\"\nkernel = \"rbf\"");
+        assert!(matches!(pairs.solver, Solver::Exact { .. }) && pairs.objective == Objective::Kds);
+        assert!(matches!(settled("objective = \"kds\"\nsteps = 9").solver, Solver::Adam { .. }));
     }
 
     #[test]
     fn a_recipe_as_settings_settles_to_itself() {
         for text in [
             "",
+            "law = \"diffusion\"",
+            "law = \"structural\"\nseed = 3",
+            "law = \"structural\"\nlambda = 0.3\npenalty = \"none\"",
+            "objective = \"kds\"",
+            "objective = \"kds\"\nlambda = 0.3\nlearn_scale = true",
+            "objective = \"kds\"\nkernel = \"imq-plus\"",
+            "objective = \"kds\"\nsteps = 7",
+            "objective = \"skds\"",
+            "estimator = \"u\"\nkernel = \"rbf\"",
             "lambda = 0.1\nestimator = \"u\"\nstandardize = false",
             "steps = 100\nbandwidth = 2\nseed = 18446744073709551615",
             "model = \"mlp\"\nhidden = 3\nactivation = \"tanh\"\nstabilize = false",
@@ -436,7 +472,26 @@ mod tests {
                 "solver = \"exact\"\nestimator = \"linear\"",
                 "the estimator linear is given with the exact solver",
             ),
-            ("solver = \"exact\"\nmodel = \"mlp\"", "expected skds with the model linear or basis"),
+            (
+                "solver = \"exact\"\nmodel = \"mlp\"",
+                "the model mlp, expected the model linear, or skds with the model basis",
+            ),
+            ("law = \"structural\"\nsteps = 5", "steps is given with the law structural"),
+            ("law = \"structural\"\nkernel = \"rbf\"", "kernel is given with the law structural"),
+            ("law = \"structural\"\nlearn_scale = true", "learn_scale is given with the law structural"),
+            ("law = \"diffusion\"\nmodel = \"mlp\"", "law is given with the model mlp"),
+            (
+                "kernel = \"quadratic\"\nobjective = \"skds\"",
+                "the objective skds is given with the kernel quadratic",
+            ),
+            ("kernel = \"quadratic\"\nbandwidth = 2", "bandwidth is given with the kernel quadratic"),
+            ("kernel = \"quadratic\"\nestimator = \"v\"", "estimator is given with the kernel quadratic"),
+            ("kernel = \"quadratic\"\nbatch = 20", "batch is given with the kernel quadratic"),
+            (
+                "kernel = \"quadratic\"\nmodel = \"basis\"",
+                "the model basis is given with the kernel quadratic",
+            ),
+            ("objective = \"kds\"\nkernel = \"rbf\"\ntune = true", "tune is given with kds over pairs"),
             ("tune = true\nlambda = 0.1", "lambda is given together with tune"),
             ("tune = true\nsolver = \"adam\"", "tune is given with the solver adam"),
             ("hidden = 3", "hidden is given with the model linear, expected the model mlp"),

@@ -450,7 +450,7 @@ impl<'a> Container<'a> {
         self.header.info(&self.full(name)).ok_or_else(|| {
             let mut found = self.header.offset_keys();
             found.sort();
-            format!("has no tensor `{name}`, found {}", list(&found))
+            format!("has no tensor `{}`, found {}", self.full(name), list(&found))
         })
     }
 

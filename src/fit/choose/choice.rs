@@ -29,6 +29,15 @@ pub(in crate::fit) struct Choice<'a> {
     pub seed: u64,
 }
 
+/// Whether SKDS is considered for so many variables.
+pub(crate) fn considers_pairs(among: Among, d: usize) -> bool {
+    match among {
+        Among::Skds => true,
+        Among::Kds | Among::Structural => false,
+        Among::All | Among::Diffusions => d <= MOST_FOR_PAIRS,
+    }
+}
+
 /// What came of it.
 pub(in crate::fit) struct Chosen {
     pub tuning: Tuning,
@@ -43,11 +52,11 @@ impl Choice<'_> {
 
     /// Bandwidths of SKDS, in median distances; none if it is not considered.
     fn multiples(&self) -> &'static [f64] {
+        let all = multiples(self.common.kernel);
         match self.among {
-            Among::Skds => multiples(self.common.kernel),
-            Among::Kds | Among::Structural => &[],
-            Among::All | Among::Diffusions if self.data.dim() > MOST_FOR_PAIRS => &[],
-            Among::All | Among::Diffusions => &FEW[..multiples(self.common.kernel).len().min(FEW.len())],
+            among if !considers_pairs(among, self.data.dim()) => &[],
+            Among::Skds => all,
+            _ => &FEW[..all.len().min(FEW.len())],
         }
     }
 

@@ -13,12 +13,11 @@ mod folds;
 mod paths;
 mod rows;
 mod score;
-#[cfg(test)]
-mod tests;
 
 pub(super) use candidate::Candidate;
 pub use candidate::Method;
 pub(super) use choice::Choice;
+pub(crate) use choice::considers_pairs;
 pub(super) use fits::{Common, Fit};
 pub(super) use folds::Folds;
 pub(super) use paths::Paths;

@@ -2,9 +2,7 @@
 
 use super::Task;
 use crate::engine::{Engine, State};
-use crate::fit::{
-    AdamRecipe, Checkpoint, Knowledge, Problem, Record, Rhythm, Stability, Support, Watcher,
-};
+use crate::fit::{AdamRecipe, Checkpoint, Knowledge, Problem, Record, Rhythm, Stability, Support, Watcher};
 use crate::graph::Graph;
 use crate::model::Model;
 use crate::plot::write_picture;
