@@ -9,8 +9,11 @@ use crate::{Matrix, Progress, Result};
 const KDS: [f64; 6] = [1.0, 0.3, 0.1, 0.03, 0.01, 0.003];
 /// Penalties of structural equations, descending.
 const STRUCTURAL: [f64; 3] = [0.1, 0.03, 0.003];
-/// Good enough to be compared.
-const COMPARED: Tolerance = Tolerance { violation: 1e-5, steps: 3000 };
+/// Good enough to be compared: slopes may miss their penalty by this share of it, or by a share of the largest slope. What that
+/// changes of W is a fraction of what the penalty takes away from it.
+const OF_PENALTY: f64 = 0.05;
+const OF_STEEPEST: f64 = 1e-5;
+const MOST_STEPS: u32 = 1000;
 
 /// How a candidate is fitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +28,17 @@ pub enum Method {
 
 named!(Method, "method", { Kds => "kds", Structural => "structural", Nothing => "none" });
 
+impl Method {
+    /// The penalties of its path, descending.
+    pub(super) fn path(self) -> &'static [f64] {
+        match self {
+            Method::Kds => &KDS,
+            Method::Structural => &STRUCTURAL,
+            Method::Nothing => &[0.0],
+        }
+    }
+}
+
 /// A way to fit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::fit) struct Candidate {
@@ -33,56 +47,110 @@ pub(in crate::fit) struct Candidate {
     pub lambda: f64,
 }
 
-/// Fits of all candidates to the same environments.
-pub(in crate::fit) struct Paths {
-    /// W of each candidate.
-    pub weights: Vec<Matrix<f64>>,
-    /// By which the curvature of fits to fewer environments is known.
-    curvature: f64,
-}
-
 impl Candidate {
-    /// All of them, in the order of [`Paths::weights`].
+    /// All of them: path after path, each from strong penalties to weak ones.
     pub fn all() -> Vec<Candidate> {
-        let path = |method: Method, lambdas: &[f64]| -> Vec<Candidate> {
-            lambdas.iter().map(|&lambda| Candidate { method, lambda }).collect()
-        };
-        let mut all = path(Method::Kds, &KDS);
-        all.extend(path(Method::Structural, &STRUCTURAL));
-        all.push(Candidate { method: Method::Nothing, lambda: 0.0 });
-        all
+        [Method::Kds, Method::Structural, Method::Nothing]
+            .into_iter()
+            .flat_map(|method| method.path().iter().map(move |&lambda| Candidate { method, lambda }))
+            .collect()
     }
 }
 
+/// One method on its way down its path of penalties.
+///
+/// It goes on from where it is, and from nowhere else: where the loss is flat a fit stays near where it began, and one that began
+/// at a fit to all environments would know what it has not seen.
+pub(super) struct Path<'a> {
+    solver: Solver<'a>,
+    /// Where it is.
+    pub weights: Matrix<f64>,
+}
+
+enum Solver<'a> {
+    Kds(Kds<'a>),
+    Structural(Structural<'a>),
+    Nothing,
+}
+
+impl<'a> Path<'a> {
+    pub fn new(method: Method, pool: &'a Pool<'a>) -> Path<'a> {
+        let solver = match method {
+            Method::Kds => Solver::Kds(Kds::new(pool, None)),
+            Method::Structural => Solver::Structural(Structural::new(pool)),
+            Method::Nothing => Solver::Nothing,
+        };
+        Path { solver, weights: no_effects(pool.dim()) }
+    }
+
+    /// On to the next penalty.
+    pub fn step(
+        &mut self,
+        lambda: f64,
+        multipliers: Option<&Matrix<f64>>,
+        progress: &Progress,
+    ) -> Result<()> {
+        let lasso = Lasso { kind: PenaltyKind::Ingoing, lambda, multipliers };
+        let tolerance = |steepest: f64| Tolerance {
+            violation: OF_STEEPEST.max(OF_PENALTY * lambda / steepest.max(f64::MIN_POSITIVE)),
+            steps: MOST_STEPS,
+        };
+        let from = Some(&self.weights);
+        match &mut self.solver {
+            Solver::Kds(kds) => {
+                let tolerance = tolerance(kds.steepest());
+                self.weights = kds.fit(&lasso, from, tolerance, progress)?.weights;
+            }
+            Solver::Structural(structural) => {
+                let tolerance = tolerance(structural.steepest());
+                self.weights = structural.fit(&lasso, from, tolerance, progress)?.weights;
+            }
+            Solver::Nothing => {}
+        }
+        Ok(())
+    }
+}
+
+/// Fits to all environments.
+pub(in crate::fit) struct Paths {
+    /// W of each candidate that was wanted.
+    pub weights: Vec<Option<Matrix<f64>>>,
+}
+
 impl Paths {
-    /// Fits all candidates to all environments but those of a part; from the fits to all, if there are any. `progress` counts
-    /// fits.
+    /// Fits candidates to all environments, those that have a weight; `progress` counts all.
     pub fn fit(
         moments: &Moments,
         targets: &Matrix<bool>,
-        left_out: &[usize],
-        from: Option<&Paths>,
+        shares: &[f64],
         multipliers: Option<&Matrix<f64>>,
         progress: &Progress,
     ) -> Result<Paths> {
-        let pool = Pool::new(moments, targets, left_out, false)?;
-        let mut kds = Kds::new(&pool, from.map(|from| 1.1 * from.curvature));
-        let mut structural = Structural::new(&pool);
-        let mut weights: Vec<Matrix<f64>> = Vec::new();
-        for (k, candidate) in Candidate::all().into_iter().enumerate() {
-            let lasso = Lasso { kind: PenaltyKind::Ingoing, lambda: candidate.lambda, multipliers };
-            // Down the path, never from the fit to all: where the loss is flat, a fit stays near where it began, and would know
-            // what it has not seen.
-            let same = k > 0 && Candidate::all()[k - 1].method == candidate.method;
-            let before = if same { weights.last() } else { None };
-            let found = match candidate.method {
-                Method::Kds => kds.fit(&lasso, before, COMPARED, progress)?.weights,
-                Method::Structural => structural.fit(&lasso, before, COMPARED, progress)?.weights,
-                Method::Nothing => no_effects(moments.dim()),
-            };
-            weights.push(found);
-            progress.add(1)?;
-        }
-        Ok(Paths { weights, curvature: kds.curvature() })
+        let pool = Pool::new(moments, targets, &[], false)?;
+        let all = Candidate::all();
+        let down = |method: Method| -> Result<Vec<Option<Matrix<f64>>>> {
+            let wanted: Vec<bool> = all
+                .iter()
+                .zip(shares)
+                .filter(|(candidate, _)| candidate.method == method)
+                .map(|(_, share)| *share > 0.0)
+                .collect();
+            let steps = wanted.iter().rposition(|wanted| *wanted).map_or(0, |last| last + 1);
+            let mut found = Vec::with_capacity(wanted.len());
+            if steps > 0 {
+                let mut path = Path::new(method, &pool);
+                for (&lambda, wanted) in method.path().iter().zip(&wanted).take(steps) {
+                    path.step(lambda, multipliers, progress)?;
+                    found.push(wanted.then(|| path.weights.clone()));
+                    progress.add(1)?;
+                }
+            }
+            progress.add((wanted.len() - steps) as u64)?;
+            found.resize(wanted.len(), None);
+            Ok(found)
+        };
+        let (kds, structural) = rayon::join(|| down(Method::Kds), || down(Method::Structural));
+        let weights = [kds?, structural?, down(Method::Nothing)?].concat();
+        Ok(Paths { weights })
     }
 }
