@@ -36,7 +36,6 @@ impl Lu {
 
     /// Replaces each column of `right` by A⁻¹ times it; what comes out is not finite if A is singular.
     pub(crate) fn solve_in_place(&self, right: MatMut<'_, f64>) {
-        let d = self.factors.nrows();
         let (mut blocks, mut rest) = (Vec::new(), right);
         while rest.ncols() > 0 {
             let width = SOLVE_COLS.min(rest.ncols());
@@ -44,14 +43,7 @@ impl Lu {
             blocks.push(block);
             rest = others;
         }
-        blocks.into_par_iter().for_each(|block| {
-            let scratch = solve::solve_in_place_scratch::<usize, f64>(d, block.ncols(), Par::Seq);
-            let order = PermRef::new_checked(&self.order, &self.order_back, d);
-            let factors = self.factors.as_ref();
-            with_stack(scratch, |stack| {
-                solve::solve_in_place_with_conj(factors, factors, order, Conj::No, block, Par::Seq, stack);
-            });
-        });
+        blocks.into_par_iter().for_each(|block| self.solve_on_one_thread(block));
     }
 
     /// The sign of the determinant, and the logarithm of its size.
@@ -73,6 +65,25 @@ impl Lu {
             }
         }
         (sign, log)
+    }
+
+    /// The inverse, where others have work of their own.
+    pub(crate) fn inverse_on_one_thread(&self) -> Mat<f64> {
+        let d = self.factors.nrows();
+        let mut inverse = Mat::identity(d, d);
+        self.solve_on_one_thread(inverse.as_mut());
+        inverse
+    }
+
+    /// Like [`solve_in_place`](Self::solve_in_place), where others have work of their own.
+    pub(crate) fn solve_on_one_thread(&self, right: MatMut<'_, f64>) {
+        let d = self.factors.nrows();
+        let scratch = solve::solve_in_place_scratch::<usize, f64>(d, right.ncols(), Par::Seq);
+        let order = PermRef::new_checked(&self.order, &self.order_back, d);
+        let factors = self.factors.as_ref();
+        with_stack(scratch, |stack| {
+            solve::solve_in_place_with_conj(factors, factors, order, Conj::No, right, Par::Seq, stack);
+        });
     }
 
     pub(crate) fn inverse(&self) -> Mat<f64> {

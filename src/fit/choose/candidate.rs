@@ -45,6 +45,15 @@ impl Method {
         }
     }
 
+    /// The penalties that are tried, descending, where they are the same for all data.
+    pub(super) fn path(self) -> &'static [f64] {
+        match self {
+            Method::Kds => &KDS,
+            Method::Structural => &STRUCTURAL,
+            Method::Skds | Method::Nothing => &[],
+        }
+    }
+
     /// What the noise does.
     pub(in crate::fit) fn law(self) -> LawKind {
         match self {
@@ -68,15 +77,15 @@ impl Candidate {
     /// Those that see moments alone, each method's path descending, and no effect last. `structural` says whether
     /// structural equations can be among them.
     pub fn by_moments(among: Among, structural: bool) -> Vec<Candidate> {
-        let path = |method: Method, lambdas: &'static [f64]| {
-            lambdas.iter().map(move |&lambda| Candidate { method, bandwidth: None, lambda })
+        let path = |method: Method| {
+            method.path().iter().map(move |&lambda| Candidate { method, bandwidth: None, lambda })
         };
         let mut all = Vec::new();
         if matches!(among, Among::All | Among::Diffusions | Among::Kds) {
-            all.extend(path(Method::Kds, &KDS));
+            all.extend(path(Method::Kds));
         }
         if matches!(among, Among::All | Among::Structural) && structural {
-            all.extend(path(Method::Structural, &STRUCTURAL));
+            all.extend(path(Method::Structural));
         }
         all.push(Candidate { method: Method::Nothing, bandwidth: None, lambda: 0.0 });
         all

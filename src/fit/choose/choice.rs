@@ -1,5 +1,6 @@
 //! From data to the candidates that share the model.
 
+use super::score::weigh;
 use super::{Candidate, Common, Fit, Folds, Method, Scores, rows};
 use crate::data::Dataset;
 use crate::fit::Among;
@@ -200,7 +201,10 @@ impl Choice<'_> {
         let mut candidates = self.by_moments();
         candidates.extend(by_pairs);
         let scores = rows::scores(&self.common, self.data, &candidates, COMPARED, self.seed, progress)?;
-        let weights = super::score::weights_of_scores(&scores);
+        let means: Vec<Option<f64>> = scores.iter().map(|scores| Some(mean_and_error(scores).0)).collect();
+        let is_nothing = |candidate: &Candidate| candidate.method == Method::Nothing;
+        let nothing = candidates.iter().position(is_nothing).expect("no effect is a candidate");
+        let weights = weigh(&means, rows::SAMPLES, nothing);
         let cells = cells(&candidates, &scores, &weights, self.common.penalty);
         Ok(Tuning {
             held_out: "rows",

@@ -10,6 +10,9 @@ use crate::solve::moments::{Fitted, Kds, Lasso, Moments, Pool, Structural, Toler
 use crate::solve::{Design, Exact, Spec};
 use crate::{Matrix, Progress, Result};
 
+/// Fits on the way to another need not be exact.
+const ON_THE_WAY: Tolerance = Tolerance { violation: 1e-4, steps: 1000 };
+
 /// What all candidates have in common.
 #[derive(Clone, Copy)]
 pub(in crate::fit) struct Common<'a> {
@@ -63,26 +66,37 @@ impl Common<'_> {
         let mut kds = Kds::new(&pool, None);
         let mut structural = Structural::new(&pool);
         let mut exact: Option<(Option<f64>, Exact)> = None;
-        let (mut fits, mut before): (Vec<Fit>, Option<(Method, Matrix<f64>)>) = (Vec::new(), None);
+        let mut before: Option<(Method, f64, Matrix<f64>)> = None;
+        let mut fits = Vec::new();
         for &candidate in candidates {
             let Candidate { method, lambda, .. } = candidate;
-            let lasso = Lasso { kind: self.penalty, lambda, multipliers: self.multipliers };
-            let from = before.take().filter(|(other, _)| *other == method).map(|(_, weights)| weights);
-            let mut of_moments = |Fitted { weights, loss, penalty, violation }: Fitted,
-                                  parameters: Parameters<f64>| {
-                before = Some((method, weights));
-                Fit { candidate, parameters, loss, penalty, violation }
-            };
+            let known = before.take().filter(|(other, above, _)| *other == method && *above > lambda);
+            let (above, mut from) = known.map_or((f64::INFINITY, None), |(_, l, weights)| (l, Some(weights)));
+            // By way of stronger penalties, as when it was judged: likelihoods have several maxima, and it is faster.
+            let way = method.path().iter().copied().filter(|l| *l < above && *l > lambda);
+            let lasso = |lambda: f64| Lasso { kind: self.penalty, lambda, multipliers: self.multipliers };
+            let mut fitted = None;
+            for (lambda, tolerance) in way.map(|l| (l, ON_THE_WAY)).chain([(lambda, tolerance)]) {
+                let found = match method {
+                    Method::Kds => kds.fit(&lasso(lambda), from.as_ref(), tolerance, progress)?,
+                    Method::Structural => {
+                        structural.fit(&lasso(lambda), from.as_ref(), tolerance, progress)?
+                    }
+                    Method::Nothing | Method::Skds => break,
+                };
+                from = Some(found.weights.clone());
+                fitted = Some(found);
+            }
             let fit = match method {
-                Method::Kds => {
-                    let fitted = kds.fit(&lasso, from.as_ref(), tolerance, progress)?;
-                    let parameters = kds.parameters(&fitted.weights);
-                    of_moments(fitted, parameters)
-                }
-                Method::Structural => {
-                    let fitted = structural.fit(&lasso, from.as_ref(), tolerance, progress)?;
-                    let parameters = structural.parameters(&fitted.weights);
-                    of_moments(fitted, parameters)
+                Method::Kds | Method::Structural => {
+                    let Fitted { weights, loss, penalty, violation } =
+                        fitted.expect("every path has a last penalty");
+                    let parameters = match method {
+                        Method::Kds => kds.parameters(&weights),
+                        _ => structural.parameters(&weights),
+                    };
+                    before = Some((method, lambda, weights));
+                    Fit { candidate, parameters, loss, penalty, violation }
                 }
                 Method::Nothing => {
                     let parameters = kds.parameters(&no_effects(data.dim()));

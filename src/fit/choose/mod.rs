@@ -20,5 +20,4 @@ pub(super) use choice::Choice;
 pub(crate) use choice::considers_pairs;
 pub(super) use fits::{Common, Fit};
 pub(super) use folds::Folds;
-pub(super) use paths::Paths;
 pub(super) use score::Scores;

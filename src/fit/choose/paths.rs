@@ -1,47 +1,61 @@
-//! The candidates, and their fits to all environments or to some.
+//! Down a path of penalties.
 
-use super::{Candidate, Common, Method};
-use crate::solve::moments::{Kds, Lasso, Moments, Pool, Structural, Tolerance, no_effects};
+use super::{Common, Method};
+use crate::solve::moments::{Kds, Lasso, Pool, Structural, Tolerance, no_effects};
 use crate::{Matrix, Progress, Result};
 
-/// Good enough to be compared.
-const COMPARED: Tolerance = Tolerance { violation: 1e-5, steps: 3000 };
+/// Good enough to be compared: slopes may miss their penalty by this share of it, or by a share of the largest slope. What that
+/// changes of W is a fraction of what the penalty takes away from it.
+const OF_PENALTY: f64 = 0.05;
+const OF_STEEPEST: f64 = 1e-5;
+const MOST_STEPS: u32 = 1000;
 
-/// Fits of all candidates to the same environments.
-pub(in crate::fit) struct Paths {
-    /// W of each candidate.
-    pub weights: Vec<Matrix<f64>>,
+/// One method on its way down its path of penalties.
+///
+/// It goes on from where it is, and from nowhere else: where the loss is flat a fit stays near where it began, and one that began
+/// at a fit to all environments would know what it has not seen.
+pub(super) struct Path<'a> {
+    solver: Solver<'a>,
+    /// Where it is.
+    pub weights: Matrix<f64>,
 }
 
-impl Paths {
-    /// Fits all candidates to all environments but those of a part; from the fits to all, if there are any. `progress` counts
-    /// fits.
-    pub fn fit(
-        common: &Common<'_>,
-        moments: &Moments,
-        candidates: &[Candidate],
-        left_out: &[usize],
-        progress: &Progress,
-    ) -> Result<Paths> {
-        let pool = Pool::new(moments, common.targets, left_out, common.learn_scale)?;
-        let mut kds = Kds::new(&pool, None);
-        let mut structural = Structural::new(&pool);
-        let mut weights: Vec<Matrix<f64>> = Vec::new();
-        for (k, candidate) in candidates.iter().enumerate() {
-            let lasso =
-                Lasso { kind: common.penalty, lambda: candidate.lambda, multipliers: common.multipliers };
-            // Down the path, never from the fit to all: where the loss is flat, a fit stays near where it began, and would know
-            // what it has not seen.
-            let same = k > 0 && candidates[k - 1].method == candidate.method;
-            let before = if same { weights.last() } else { None };
-            let found = match candidate.method {
-                Method::Kds => kds.fit(&lasso, before, COMPARED, progress)?.weights,
-                Method::Structural => structural.fit(&lasso, before, COMPARED, progress)?.weights,
-                Method::Nothing | Method::Skds => no_effects(moments.dim()),
-            };
-            weights.push(found);
-            progress.add(1)?;
+enum Solver<'a> {
+    Kds(Kds<'a>),
+    Structural(Structural<'a>),
+    /// No effects, or a fit that is not made here.
+    Nothing,
+}
+
+impl<'a> Path<'a> {
+    pub fn new(method: Method, pool: &'a Pool<'a>) -> Path<'a> {
+        let solver = match method {
+            Method::Kds => Solver::Kds(Kds::new(pool, None)),
+            Method::Structural => Solver::Structural(Structural::new(pool)),
+            Method::Nothing | Method::Skds => Solver::Nothing,
+        };
+        Path { solver, weights: no_effects(pool.dim()) }
+    }
+
+    /// On to the next penalty.
+    pub fn step(&mut self, common: &Common<'_>, lambda: f64, progress: &Progress) -> Result<()> {
+        let lasso = Lasso { kind: common.penalty, lambda, multipliers: common.multipliers };
+        let tolerance = |steepest: f64| Tolerance {
+            violation: OF_STEEPEST.max(OF_PENALTY * lambda / steepest.max(f64::MIN_POSITIVE)),
+            steps: MOST_STEPS,
+        };
+        let from = Some(&self.weights);
+        match &mut self.solver {
+            Solver::Kds(kds) => {
+                let tolerance = tolerance(kds.steepest());
+                self.weights = kds.fit(&lasso, from, tolerance, progress)?.weights;
+            }
+            Solver::Structural(structural) => {
+                let tolerance = tolerance(structural.steepest());
+                self.weights = structural.fit(&lasso, from, tolerance, progress)?.weights;
+            }
+            Solver::Nothing => {}
         }
-        Ok(Paths { weights })
+        Ok(())
     }
 }

@@ -1,13 +1,17 @@
 //! How well candidates predict what was left out, and what that makes of them.
 
-use super::{Candidate, Common, Folds, Method, Paths};
+use super::paths::Path;
+use super::{Candidate, Common, Folds, Method};
 use crate::dense::Lu;
 use crate::fit::tuning::{Outlook, mean_and_error};
-use crate::solve::moments::Moments;
+use crate::solve::moments::{Moments, Pool};
 use crate::{Matrix, Progress, Result};
+use rayon::prelude::*;
 
 /// The least weight of a member; the smaller ones go.
 const LEAST_WEIGHT: f64 = 0.05;
+/// A weight beside the best's with which a path may end.
+const HOPELESS: f64 = 1e-3;
 /// The most members.
 const MOST_MEMBERS: usize = 5;
 
@@ -16,7 +20,7 @@ pub(in crate::fit) struct Scores {
     pub candidates: Vec<Candidate>,
     /// The environments that were left out, in order.
     pub environments: Vec<usize>,
-    /// Changes of means that each candidate predicts of each environment.
+    /// Changes of means that each candidate predicts of each environment; nothing where its path ended before it.
     predicted: Vec<Vec<Vec<f64>>>,
     /// What happened.
     observed: Vec<Vec<f64>>,
@@ -24,12 +28,13 @@ pub(in crate::fit) struct Scores {
     told: Vec<Vec<usize>>,
     /// The variance of an observed change by itself, mean over variables.
     noise: Vec<f64>,
-    /// Logarithms of errors: candidate by environment.
+    /// Logarithms of errors: candidate by environment; nothing where a candidate's path ended before it.
     pub errors: Vec<Vec<f64>>,
 }
 
 impl Scores {
-    /// Fits without each fold in turn.
+    /// Fits without each fold in turn: all folds at one penalty, then at the next, until a path has nothing more to offer.
+    /// `progress` counts candidates of folds.
     pub fn of(
         common: &Common<'_>,
         moments: &Moments,
@@ -37,64 +42,102 @@ impl Scores {
         candidates: Vec<Candidate>,
         progress: &Progress,
     ) -> Result<Scores> {
-        let targets = common.targets;
-        let d = moments.dim();
-        let rest = (0..targets.rows()).find(|&e| !targets.row(e).contains(&true)).unwrap_or(0);
-        let mut scores = Scores {
-            predicted: vec![Vec::new(); candidates.len()],
-            errors: Vec::new(),
-            candidates,
-            environments: Vec::new(),
-            observed: Vec::new(),
-            told: Vec::new(),
-            noise: Vec::new(),
-        };
-        for (fold, left_out) in folds.left_out.iter().enumerate() {
-            let paths = Paths::fit(common, moments, &scores.candidates, &folds.parts_of(fold), progress)?;
-            let responses: Vec<faer::Mat<f64>> =
-                paths.weights.iter().map(|weights| Lu::of(weights.view()).inverse()).collect();
-            for &e in left_out {
-                let told: Vec<usize> = (0..d).filter(|&j| targets[(e, j)]).collect();
-                let change: Vec<f64> = moments
-                    .mean(e)
-                    .iter()
-                    .zip(moments.mean(rest))
-                    .map(|(now, before)| now - before)
-                    .collect();
-                for (predicted, response) in scores.predicted.iter_mut().zip(&responses) {
-                    predicted.push(effects(response, &told, &change));
+        let mut scores = Scores::unscored(moments, common.targets, folds, candidates);
+        let pools: Vec<Pool<'_>> = (0..folds.left_out.len())
+            .into_par_iter()
+            .map(|fold| Pool::new(moments, common.targets, &folds.parts_of(fold), common.learn_scale))
+            .collect::<Result<_>>()?;
+        // No effect comes first: there is no need to go on with what is far behind it.
+        for method in [Method::Nothing, Method::Kds, Method::Structural] {
+            let of_method: Vec<usize> =
+                (0..scores.candidates.len()).filter(|&c| scores.candidates[c].method == method).collect();
+            let mut paths: Vec<Path<'_>> = pools.par_iter().map(|pool| Path::new(method, pool)).collect();
+            let mut past = Vec::new();
+            for (step, &c) in of_method.iter().enumerate() {
+                let lambda = scores.candidates[c].lambda;
+                let predicted: Vec<Vec<Vec<f64>>> = paths
+                    .par_iter_mut()
+                    .zip(&folds.left_out)
+                    .map(|(path, left_out)| {
+                        path.step(common, lambda, progress)?;
+                        progress.add(1)?;
+                        Ok(scores.predict(&path.weights, left_out))
+                    })
+                    .collect::<Result<_>>()?;
+                scores.enter(c, predicted.concat());
+                past.extend(scores.score(c, &scores.all()));
+                let best = scores.best(&scores.all());
+                if ended(&past, best, scores.environments.len()) {
+                    progress.add(((of_method.len() - step - 1) * pools.len()) as u64)?;
+                    break;
                 }
-                let noise = |j: usize| moments.error_of_mean(e, j) + moments.error_of_mean(rest, j);
-                scores.noise.push((0..d).map(noise).sum::<f64>() / d as f64);
-                scores.environments.push(e);
-                scores.observed.push(change);
-                scores.told.push(told);
             }
         }
-        let all = 0..scores.environments.len();
-        scores.errors = scores
-            .predicted
-            .iter()
-            .map(|predicted| all.clone().map(|k| scores.error(k, &predicted[k])).collect())
-            .collect();
         Ok(scores)
     }
 
-    /// Further candidates, by their W without each fold.
+    /// What happened, before anybody has predicted it.
+    fn unscored(
+        moments: &Moments,
+        targets: &Matrix<bool>,
+        folds: &Folds,
+        candidates: Vec<Candidate>,
+    ) -> Scores {
+        let d = moments.dim();
+        let rest = (0..targets.rows()).find(|&e| !targets.row(e).contains(&true)).unwrap_or(0);
+        let environments = folds.left_out.concat();
+        let difference = |e: usize| -> Vec<f64> {
+            moments.mean(e).iter().zip(moments.mean(rest)).map(|(now, before)| now - before).collect()
+        };
+        let noise = |e: usize, j: usize| moments.error_of_mean(e, j) + moments.error_of_mean(rest, j);
+        Scores {
+            predicted: vec![Vec::new(); candidates.len()],
+            errors: vec![Vec::new(); candidates.len()],
+            candidates,
+            observed: environments.iter().map(|&e| difference(e)).collect(),
+            told: environments.iter().map(|&e| (0..d).filter(|&j| targets[(e, j)]).collect()).collect(),
+            noise: environments
+                .iter()
+                .map(|&e| (0..d).map(|j| noise(e, j)).sum::<f64>() / d as f64)
+                .collect(),
+            environments,
+        }
+    }
+
+    /// What a W predicts of the environments of a fold.
+    fn predict(&self, weights: &Matrix<f64>, left_out: &[usize]) -> Vec<Vec<f64>> {
+        let lu = Lu::of(weights.view());
+        let place = |e: &usize| self.environments.iter().position(|other| other == e);
+        left_out
+            .iter()
+            .map(|e| {
+                let k = place(e).expect("folds are what is scored");
+                effects(&lu, &self.told[k], &self.observed[k])
+            })
+            .collect()
+    }
+
+    /// Further candidates, by their W without each fold: fold by candidate.
     pub fn add(&mut self, folds: &Folds, candidates: Vec<Candidate>, weights: &[Vec<Matrix<f64>>]) {
         for (c, candidate) in candidates.into_iter().enumerate() {
-            let (mut predicted, mut k) = (Vec::new(), 0);
-            for (left_out, weights) in folds.left_out.iter().zip(weights) {
-                let response = Lu::of(weights[c].view()).inverse();
-                for _ in left_out {
-                    predicted.push(effects(&response, &self.told[k], &self.observed[k]));
-                    k += 1;
-                }
-            }
-            self.errors.push((0..k).map(|k| self.error(k, &predicted[k])).collect());
-            self.predicted.push(predicted);
+            let of_fold =
+                |(left_out, weights): (&Vec<usize>, &Vec<Matrix<f64>>)| self.predict(&weights[c], left_out);
+            let predicted: Vec<Vec<f64>> = folds.left_out.iter().zip(weights).flat_map(of_fold).collect();
             self.candidates.push(candidate);
+            self.errors.push(Vec::new());
+            self.predicted.push(Vec::new());
+            self.enter(self.candidates.len() - 1, predicted);
         }
+    }
+
+    /// A candidate's predictions, and with them its errors.
+    fn enter(&mut self, candidate: usize, predicted: Vec<Vec<f64>>) {
+        self.errors[candidate] = predicted.iter().enumerate().map(|(k, p)| self.error(k, p)).collect();
+        self.predicted[candidate] = predicted;
+    }
+
+    fn all(&self) -> Vec<usize> {
+        (0..self.environments.len()).collect()
     }
 
     /// The logarithm of the mean squared error over the variables that nobody was told of, and the noise of what happened.
@@ -103,32 +146,44 @@ impl Scores {
         let others = (0..observed.len()).filter(|j| !told.contains(j));
         let (sum, count) = others
             .map(|j| (predicted[j] - observed[j]).powi(2))
-            .filter(|square| !square.is_nan())
             .fold((0.0, 0usize), |(sum, count), square| (sum + square, count + 1));
         let mean = if count == 0 { 0.0 } else { sum / count as f64 };
-        (mean + self.noise[k]).max(f64::MIN_POSITIVE).ln()
+        let error = (mean + self.noise[k]).max(f64::MIN_POSITIVE).ln();
+        // Equations without a solution predict nothing at all.
+        if mean.is_nan() { f64::INFINITY } else { error }
     }
 
-    /// A candidate's score over some of the environments.
-    fn score(&self, candidate: usize, environments: &[usize]) -> f64 {
-        environments.iter().map(|&k| self.errors[candidate][k]).sum::<f64>() / environments.len() as f64
+    /// A candidate's score over some of the environments, by place; none if its path ended before it.
+    pub fn score(&self, candidate: usize, environments: &[usize]) -> Option<f64> {
+        let errors = &self.errors[candidate];
+        if errors.is_empty() || environments.is_empty() {
+            return None;
+        }
+        Some(environments.iter().map(|&k| errors[k]).sum::<f64>() / environments.len() as f64)
+    }
+
+    fn best(&self, environments: &[usize]) -> f64 {
+        let scores = (0..self.candidates.len()).filter_map(|c| self.score(c, environments));
+        scores.fold(f64::INFINITY, f64::min)
     }
 
     /// The weights by some of the environments.
     pub fn weights(&self, environments: &[usize]) -> Vec<f64> {
-        let scores: Vec<f64> = (0..self.candidates.len()).map(|c| self.score(c, environments)).collect();
-        weigh(&scores, environments.len())
+        let scores: Vec<Option<f64>> =
+            (0..self.candidates.len()).map(|c| self.score(c, environments)).collect();
+        weigh(&scores, environments.len(), self.nothing())
+    }
+
+    /// The candidate without effects.
+    fn nothing(&self) -> usize {
+        let is = |candidate: &Candidate| candidate.method == Method::Nothing;
+        self.candidates.iter().position(is).expect("no effect is a candidate")
     }
 
     /// What is to be expected of an intervention that nobody has seen: for each one that was left out, by weights that the others
     /// speak for.
     pub fn outlook(&self) -> Outlook {
-        let all: Vec<usize> = (0..self.environments.len()).collect();
-        let none = self
-            .candidates
-            .iter()
-            .position(|candidate| candidate.method == Method::Nothing)
-            .expect("no effect is a candidate");
+        let (all, none) = (self.all(), self.nothing());
         let gains: Vec<f64> = all
             .iter()
             .map(|&k| {
@@ -150,17 +205,20 @@ impl Scores {
     }
 }
 
-/// The weights of candidates by their scores: candidate by what was held out.
-pub(super) fn weights_of_scores(scores: &[Vec<f64>]) -> Vec<f64> {
-    let means: Vec<f64> = scores.iter().map(|scores| mean_and_error(scores).0).collect();
-    weigh(&means, scores.first().map_or(0, Vec::len))
-}
-
-/// Weights fall with the scores, the faster the more was held out.
-fn weigh(scores: &[f64], count: usize) -> Vec<f64> {
-    let best = scores.iter().copied().fold(f64::INFINITY, f64::min);
-    let mut weights: Vec<f64> =
-        scores.iter().map(|score| (-0.5 * count as f64 * (score - best)).exp()).map(finite).collect();
+/// Weights fall with the scores, the faster the more was held out; `nothing` is the candidate that has all if nobody has a score.
+pub(super) fn weigh(scores: &[Option<f64>], count: usize, nothing: usize) -> Vec<f64> {
+    let best = scores.iter().flatten().copied().fold(f64::INFINITY, f64::min);
+    let mut weights: Vec<f64> = scores
+        .iter()
+        .map(|score| match score {
+            Some(score) if score.is_finite() => weight(score - best, count),
+            _ => 0.0,
+        })
+        .collect();
+    if weights.iter().all(|weight| *weight == 0.0) {
+        // Nobody has predicted anything.
+        weights[nothing] = 1.0;
+    }
     normalise(&mut weights);
     let mut order: Vec<usize> = (0..weights.len()).collect();
     order.sort_by(|&a, &b| weights[b].total_cmp(&weights[a]).then(a.cmp(&b)));
@@ -173,8 +231,17 @@ fn weigh(scores: &[f64], count: usize) -> Vec<f64> {
     weights
 }
 
-fn finite(weight: f64) -> f64 {
-    if weight.is_finite() { weight } else { 0.0 }
+/// What a candidate weighs whose score is above the best one.
+fn weight(above: f64, environments: usize) -> f64 {
+    (-0.5 * environments as f64 * above).exp()
+}
+
+/// Whether a path has nothing more to offer: its last two candidates weigh nothing beside the best of all, and it leads upwards.
+fn ended(path: &[f64], best: f64, environments: usize) -> bool {
+    let [.., before, last] = path else { return false };
+    let hopeless = |score: f64| weight(score - best, environments) < HOPELESS || score.is_nan();
+    // NaN where both are infinite: that is no way down.
+    hopeless(*before) && hopeless(*last) && !(last < before)
 }
 
 fn normalise(weights: &mut [f64]) {
@@ -183,12 +250,12 @@ fn normalise(weights: &mut [f64]) {
 }
 
 /// Changes of all means that go with those of the targets: the shifts that bring these about bring about the others.
-pub(super) fn effects(response: &faer::Mat<f64>, targets: &[usize], change: &[f64]) -> Vec<f64> {
-    let d = response.nrows();
-    let own = Matrix::from_fn(targets.len(), targets.len(), |r, c| response[(targets[r], targets[c])]);
-    let mut shifts = faer::Mat::from_fn(targets.len(), 1, |r, _| change[targets[r]]);
-    Lu::of(own.view()).solve_in_place(shifts.as_mut());
-    (0..d)
-        .map(|i| targets.iter().enumerate().map(|(c, &j)| response[(i, j)] * shifts[(c, 0)]).sum())
-        .collect()
+pub(super) fn effects(weights: &Lu, targets: &[usize], change: &[f64]) -> Vec<f64> {
+    let (d, count) = (change.len(), targets.len());
+    let mut response = faer::Mat::from_fn(d, count, |i, c| f64::from(u8::from(i == targets[c])));
+    weights.solve_on_one_thread(response.as_mut());
+    let own = Matrix::from_fn(count, count, |r, c| response[(targets[r], c)]);
+    let mut shifts = faer::Mat::from_fn(count, 1, |r, _| change[targets[r]]);
+    Lu::of(own.view()).solve_on_one_thread(shifts.as_mut());
+    (0..d).map(|i| (0..count).map(|c| response[(i, c)] * shifts[(c, 0)]).sum()).collect()
 }

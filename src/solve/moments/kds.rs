@@ -9,10 +9,11 @@
 //! summed over environments by rows. A shift does not change the covariance S, so that is pooled. Biases, shifts and noises are
 //! what suits W best: they have no penalty, and each has one equation to itself, so the loss stays convex in W.
 
-use super::proximal::{Descent, Lasso, Smooth, Tolerance, start};
+use super::proximal::{Descent, Lasso, Smooth, Tolerance};
+use super::quadratic::Quadratic;
 use super::stack::Support;
-use super::{Fitted, Pool};
-use crate::model::Parameters;
+use super::{Fitted, Pool, no_effects};
+use crate::model::{Parameters, PenaltyKind};
 use crate::{Matrix, Progress, Result};
 use rayon::prelude::*;
 
@@ -22,21 +23,38 @@ const BLOCK: usize = 64;
 const DENSE: f64 = 0.25;
 
 /// The problem.
-pub struct Kds<'a>(Descent<Conditions<'a>>);
+pub struct Kds<'a> {
+    pool: &'a Pool<'a>,
+    /// For penalties on single effects, where there is one covariance.
+    quadratic: Option<Quadratic<'a>>,
+    /// For all others, once one is asked for.
+    descent: Option<Descent<Conditions<'a>>>,
+    curvature: Option<f64>,
+}
 
 impl<'a> Kds<'a> {
     /// Fits to a pool of environments. `curvature` is that of a fit to nearly the same, if there was one.
     pub fn new(pool: &'a Pool<'a>, curvature: Option<f64>) -> Self {
-        let (d, width) = (pool.dim(), pool.stack.width());
-        let space = || Matrix::full(d, width, 0.0);
-        let conditions =
-            Conditions { pool, products: space(), slopes: space(), turned: Matrix::full(d, d, 0.0) };
-        Kds(Descent::new(conditions, curvature))
+        let quadratic = (pool.groups.len() == 1).then(|| Quadratic::new(pool));
+        Kds { pool, quadratic, descent: None, curvature }
+    }
+
+    fn descent(&mut self) -> &mut Descent<Conditions<'a>> {
+        let (pool, curvature) = (self.pool, self.curvature);
+        self.descent.get_or_insert_with(|| Descent::new(Conditions::new(pool), curvature))
     }
 
     /// By how much slopes change with W at most.
     pub fn curvature(&mut self) -> f64 {
-        self.0.curvature()
+        self.descent().curvature()
+    }
+
+    /// The largest slope without effects: what violations are relative to.
+    pub fn steepest(&mut self) -> f64 {
+        match &self.quadratic {
+            Some(quadratic) => quadratic.steepest,
+            None => self.descent().steepest(),
+        }
     }
 
     /// The minimum with a penalty, from `from` on, or from no effects.
@@ -47,17 +65,23 @@ impl<'a> Kds<'a> {
         tolerance: Tolerance,
         progress: &Progress,
     ) -> Result<Fitted> {
-        let none = start(self.0.smooth.dim());
-        self.0.minimise(lasso, from.unwrap_or(&none), tolerance, progress)
+        let none = no_effects(self.pool.dim());
+        let from = from.unwrap_or(&none);
+        match &self.quadratic {
+            Some(quadratic) if lasso.kind == PenaltyKind::Ingoing => {
+                quadratic.minimise(lasso, from, tolerance, progress)
+            }
+            _ => self.descent().minimise(lasso, from, tolerance, progress),
+        }
     }
 
     /// Everything else that belongs to W.
     pub fn parameters(&mut self, weights: &Matrix<f64>) -> Parameters<f64> {
-        let conditions = &mut self.0.smooth;
-        let pool = conditions.pool;
-        pool.stack.times_all(weights, &mut conditions.products);
-        let d = pool.dim();
-        let twice = |g: usize, j: usize| 2.0 * conditions.products[(j, pool.stack.group(g).start + j)];
+        let (pool, d) = (self.pool, self.pool.dim());
+        let twice = |g: usize, j: usize| {
+            let column = pool.stack.group(g).start + j;
+            2.0 * (0..d).map(|i| weights[(j, i)] * pool.stack.row(i)[column]).sum::<f64>()
+        };
         let shared: Vec<f64> = (0..d).map(|j| pool.shared_noise(j, |g| twice(g, j))).collect();
         let own = pool
             .groups
@@ -91,7 +115,13 @@ struct Conditions<'a> {
     turned: Matrix<f64>,
 }
 
-impl Conditions<'_> {
+impl<'a> Conditions<'a> {
+    fn new(pool: &'a Pool<'a>) -> Self {
+        let (d, width) = (pool.dim(), pool.stack.width());
+        let space = || Matrix::full(d, width, 0.0);
+        Conditions { pool, products: space(), slopes: space(), turned: Matrix::full(d, d, 0.0) }
+    }
+
     fn is_dense(&self, support: &Support) -> bool {
         let d = self.pool.dim();
         support.len() as f64 > DENSE * (d * d) as f64

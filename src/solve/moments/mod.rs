@@ -7,8 +7,12 @@
 //! Dataset ──Moments::of──▶ means, scatter ──Pool::new──▶ [S | means] ──Kds or Structural──▶ Fitted
 //! ```
 
+mod extrapolate;
 mod kds;
+mod likelihood;
 mod proximal;
+mod quadratic;
+mod rows;
 mod stack;
 mod structural;
 #[cfg(test)]
@@ -206,7 +210,8 @@ impl<'a> Pool<'a> {
         Ok(Pool { moments, targets, environments, groups, units, stack, free, totals })
     }
 
-    fn dim(&self) -> usize {
+    /// The number of variables.
+    pub fn dim(&self) -> usize {
         self.moments.dim()
     }
 

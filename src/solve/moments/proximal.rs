@@ -49,7 +49,7 @@ impl Lasso<'_> {
     }
 
     /// The weight of a single effect.
-    fn single(&self, j: usize, i: usize) -> f64 {
+    pub(super) fn single(&self, j: usize, i: usize) -> f64 {
         match self.kind {
             PenaltyKind::Outgoing => 0.0,
             PenaltyKind::Ingoing | PenaltyKind::Both => self.lambda * self.multiplier(j, i),
@@ -171,6 +171,11 @@ impl<S: Smooth> Descent<S> {
         let off = (0..d * d).filter(|at| at / d != at % d);
         let steepest = off.map(|at| slopes.as_slice()[at].abs()).fold(0.0, f64::max);
         Descent { smooth, curvature, steepest }
+    }
+
+    /// The largest slope without effects.
+    pub fn steepest(&self) -> f64 {
+        self.steepest
     }
 
     /// The largest curvature: by how much slopes change with W.

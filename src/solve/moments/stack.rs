@@ -1,8 +1,9 @@
 //! Covariances and means side by side, [S₁ | S₂ | … | means]: what W is multiplied by, and what slopes are multiplied back by.
 
 use crate::Matrix;
-use crate::engine::cpu::matmul::product;
+use crate::engine::cpu::matmul::{product, product_sequential};
 use crate::engine::cpu::simd::dispatch;
+use faer::Accum;
 use rayon::prelude::*;
 
 /// Sums that a dot product is made of: independent of each other, so that they fit into vectors.
@@ -85,6 +86,12 @@ impl Stack {
         self.matrix.cols()
     }
 
+    /// A row: covariances of a variable, and its means.
+    #[inline(always)]
+    pub fn row(&self, j: usize) -> &[f64] {
+        self.matrix.row(j)
+    }
+
     /// Columns of a group's covariance.
     pub fn group(&self, g: usize) -> std::ops::Range<usize> {
         g * self.dim()..(g + 1) * self.dim()
@@ -143,6 +150,13 @@ impl Stack {
         out
     }
 
+    /// The same on one thread, where others have work of their own.
+    pub fn back_on_one_thread(&self, slopes: &Matrix<f64>) -> Matrix<f64> {
+        let mut out = Matrix::full(self.dim(), self.dim(), 0.0);
+        product_sequential(out.view_mut(), Accum::Replace, slopes.view(), self.matrix.view().transpose());
+        out
+    }
+
     /// All of W times this.
     pub fn times_all(&self, weights: &Matrix<f64>, out: &mut Matrix<f64>) {
         product(out.view_mut(), weights.view(), self.matrix.view());
@@ -161,4 +175,10 @@ pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
     }
     let rest: f64 = rest_a.iter().zip(rest_b).map(|(a, b)| a * b).sum();
     sums.iter().sum::<f64>() + rest
+}
+
+/// Adds a multiple of one vector to another.
+#[inline(always)]
+pub(super) fn add(to: &mut [f64], factor: f64, vector: &[f64]) {
+    to.iter_mut().zip(vector).for_each(|(to, value)| *to += factor * value);
 }

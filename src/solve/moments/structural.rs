@@ -9,6 +9,7 @@
 //! where M_j is the pooled covariance, and that of the means of the environments that do not act on j beside it. It is not convex,
 //! but well behaved from R = I down a path of penalties.
 
+use super::likelihood::Likelihood;
 use super::proximal::{Lasso, Tolerance, start};
 use super::stack::Support;
 use super::{Fitted, Pool};
@@ -28,7 +29,9 @@ const STEPS: (f64, f64) = (1e-6, 1e6);
 /// The problem.
 pub struct Structural<'a> {
     pool: &'a Pool<'a>,
-    /// R [S | means].
+    /// For penalties on single effects.
+    likelihood: Likelihood<'a>,
+    /// W [S | means], where all entries move at once.
     products: Matrix<f64>,
 }
 
@@ -45,13 +48,16 @@ struct Point {
 impl<'a> Structural<'a> {
     /// Fits to a pool of environments.
     pub fn new(pool: &'a Pool<'a>) -> Self {
-        Structural { pool, products: Matrix::full(pool.dim(), pool.stack.width(), 0.0) }
+        Structural { pool, likelihood: Likelihood::new(pool), products: Matrix::full(0, 0, 0.0) }
     }
 
     /// Variances of the noises at W, and minus the logarithm of the likelihood of a row: infinite where the equations have no
     /// solution, or beyond there.
     fn value(&mut self, weights: &Matrix<f64>) -> (f64, Vec<f64>, Option<Lu>) {
         let (d, pool) = (self.pool.dim(), self.pool);
+        if self.products.rows() == 0 {
+            self.products = Matrix::full(d, pool.stack.width(), 0.0);
+        }
         pool.stack.times_all(weights, &mut self.products);
         let means = pool.stack.means();
         let variances: Vec<f64> = (0..d)
@@ -90,6 +96,11 @@ impl<'a> Structural<'a> {
         })
     }
 
+    /// The largest slope without effects: what violations are relative to.
+    pub fn steepest(&mut self) -> f64 {
+        self.likelihood.steepest
+    }
+
     fn point(&mut self, weights: Matrix<f64>, lasso: &Lasso<'_>, allowed: &Support) -> Point {
         let (value, variances, lu) = self.value(&weights);
         let penalty = lasso.value(allowed, &allowed.of(&weights));
@@ -109,6 +120,10 @@ impl<'a> Structural<'a> {
         progress: &Progress,
     ) -> Result<Fitted> {
         let (d, pool) = (self.pool.dim(), self.pool);
+        if lasso.kind == PenaltyKind::Ingoing {
+            let none = start(d);
+            return self.likelihood.minimise(lasso, from.unwrap_or(&none), tolerance, progress);
+        }
         let allowed = Support::new(d, |j, i| lasso.allows(j, i));
         let none = self.point(start(d), lasso, &allowed);
         let steepest =

@@ -270,3 +270,53 @@ fn noises_of_targets_are_learnt() {
 fn moments_of(data: &Dataset) -> Moments {
     moments(data)
 }
+
+#[test]
+#[ignore = "debug"]
+fn probe() {
+    let folder = std::env::var("SKDS_STUDY").unwrap();
+    let share: f64 = std::env::var("SHARE").map_or(0.02, |s| s.parse().unwrap());
+    let train = Dataset::read(&std::path::Path::new(&folder).join("train.npz"), None).unwrap();
+    let train = crate::data::Standardization::of(&train).apply(&train);
+    let targets = train.targets().clone();
+    let start = std::time::Instant::now();
+    let moments = Moments::of(&train, &vec![0; train.environments()], &Progress::default()).unwrap();
+    println!("moments {:.3}", start.elapsed().as_secs_f64());
+    let pool = Pool::new(&moments, &targets, &[], false).unwrap();
+    let start = std::time::Instant::now();
+    let mut fit = Kds::new(&pool, None);
+    let steepest = fit.steepest();
+    println!("new {:.3} steepest {steepest}", start.elapsed().as_secs_f64());
+    let mut last: Option<Matrix<f64>> = None;
+    for lambda in [1.0, 0.3, 0.1, 0.03, 0.01, 0.003] {
+        let lasso = Lasso { kind: PenaltyKind::Ingoing, lambda, multipliers: None };
+        let start = std::time::Instant::now();
+        let tolerance = Tolerance { violation: share * lambda / steepest, steps: 3000 };
+        let found = fit.fit(&lasso, last.as_ref(), tolerance, &Progress::default()).unwrap();
+        let count = found.weights.as_slice().iter().filter(|w| **w != 0.0).count();
+        println!(
+            "kds {lambda} {count} {:.4} s loss {:.9} violation/λ {:.1e}",
+            start.elapsed().as_secs_f64(),
+            found.loss + found.penalty,
+            found.violation * steepest / lambda
+        );
+        last = Some(found.weights);
+    }
+    let mut fit = Structural::new(&pool);
+    let mut last: Option<Matrix<f64>> = None;
+    for lambda in [0.1, 0.03, 0.01, 0.003] {
+        let lasso = Lasso { kind: PenaltyKind::Ingoing, lambda, multipliers: None };
+        let start = std::time::Instant::now();
+        let steepest = fit.steepest();
+        let tolerance = Tolerance { violation: share * lambda / steepest, steps: 3000 };
+        let found = fit.fit(&lasso, last.as_ref(), tolerance, &Progress::default()).unwrap();
+        let count = found.weights.as_slice().iter().filter(|w| **w != 0.0).count();
+        println!(
+            "structural {lambda} {count} {:.4} s loss {:.9} violation/λ {:.1e}",
+            start.elapsed().as_secs_f64(),
+            found.loss + found.penalty,
+            found.violation * steepest / lambda
+        );
+        last = Some(found.weights);
+    }
+}
