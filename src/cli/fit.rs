@@ -2,7 +2,7 @@
 
 use super::device::DeviceArgs;
 use super::remote::{self, Remote};
-use super::{print_json, print_report};
+use super::{print_json, print_report, progress};
 use crate::data::Dataset;
 use crate::engine::{Device, State};
 use crate::fit::{
@@ -223,11 +223,14 @@ pub(super) fn run(args: &Args) -> Result<()> {
         }
         (_, None) => {}
     }
+    let reading = progress::Watch::saying(format!("reading {}", args.data.display()));
     let data = Dataset::read(&args.data, args.targets.as_deref().filter(|_| !unknown))?;
     let problem = match &args.edges {
         Some(path) => Problem::knowing(&data, &settings, Knowledge::read(path, data.names())?)?,
         None => Problem::new(&data, &settings)?,
     };
+    // The problem has its own copy, in the units of the fit.
+    drop((data, reading));
     let Some(AdamRecipe { steps, .. }) = problem.recipe.solver.adam().copied() else {
         // In f64 on the CPU unless a GPU is asked for by name: exactness is what this solver is for.
         let gpu = if args.device.device == Device::Auto { None } else { args.device.gpu_or_cpu()? };

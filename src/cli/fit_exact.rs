@@ -47,15 +47,16 @@ pub(super) fn run(
 ) -> Result<()> {
     let start = Instant::now();
     let progress = Arc::new(Progress::default());
-    let watch = Watch::new("fits", progress.clone(), problem.solves());
+    let watch = if json { Watch::json } else { Watch::new };
+    let shown = watch("fits", progress.clone(), problem.solves());
     let mut fit = problem.solve(gpu, &progress)?;
-    drop(watch);
+    drop(shown);
     let seconds = start.elapsed().as_secs_f64();
     if let Some(count) = bootstrap {
         let progress = Arc::new(Progress::default());
-        let watch = Watch::new("resamples", progress.clone(), count as u64);
+        let shown = watch("resamples", progress.clone(), count as u64);
         fit.model.intervals = Some(Box::new(problem.bootstrap(fit.tuning.as_ref(), count, &progress)?));
-        drop(watch);
+        drop(shown);
     }
     fit.write(path)?;
     let leading = fit.tuning.as_ref().map(|tuning| &tuning.cells[tuning.leading]);

@@ -151,15 +151,18 @@ impl Tuning {
 
     /// Why the model is what it is and how far to trust it, in sentences.
     pub fn explained(&self) -> Vec<String> {
-        // Models of given functions are judged by their loss.
-        let by_loss = !self.cells.iter().any(|cell| cell.method == Method::Nothing);
-        let mut lines = vec![if by_loss { self.chosen_by_loss() } else { self.chosen() }];
-        if !by_loss {
+        let mut lines = vec![if self.is_by_loss() { self.chosen_by_loss() } else { self.chosen() }];
+        if !self.is_by_loss() {
             lines.extend(self.others());
-            lines.push(self.expectation());
         }
+        lines.extend(self.expectation());
         lines.extend(self.remarks.iter().cloned());
         lines
+    }
+
+    /// Models of given functions are judged by their loss.
+    fn is_by_loss(&self) -> bool {
+        !self.cells.iter().any(|cell| cell.method == Method::Nothing)
     }
 
     fn chosen_by_loss(&self) -> String {
@@ -215,26 +218,31 @@ impl Tuning {
         Some(format!("{what}, best of each method, no effect being 1: {}", list(&parts)))
     }
 
-    fn expectation(&self) -> String {
+    /// How well the model is expected to predict, or why nobody can tell.
+    pub fn expectation(&self) -> Option<String> {
+        if self.is_by_loss() {
+            return None;
+        }
         let Some(Outlook { ratio, low, high }) = self.outlook else {
-            return format!(
+            return Some(format!(
                 "{} known interventions are fewer than {ENOUGH}: held-out rows tell how well the law is met, not what an intervention \
                  does",
                 self.interventions
-            );
+            ));
         };
         if self.is_nothing() {
-            return "effects of interventions cannot be predicted from this data better than by no effect"
-                .into();
+            return Some(
+                "effects of interventions cannot be predicted from this data better than by no effect".into(),
+            );
         }
-        let interval = format!("95 % interval {low:.2} to {high:.2}");
         let expected = format!(
-            "expected squared error under an intervention nobody made: {ratio:.2} of that of predicting no effect ({interval})"
+            "expected squared error under an intervention nobody made: {ratio:.2} of that of predicting no effect (95 % interval \
+             {low:.2} to {high:.2})"
         );
-        match high < 1.0 {
+        Some(match high < 1.0 {
             true => expected,
             false => format!("{expected}: the data cannot rule out that no effect predicts as well"),
-        }
+        })
     }
 }
 
