@@ -17,7 +17,7 @@ const TIGHTER: f64 = 0.5;
 /// Until others join, they are held to this share of what was missed.
 const FOR_NOW: f64 = 0.1;
 /// Sweeps over all rows before a step for all at once.
-const SWEEPS: usize = 5;
+const SWEEPS: usize = 10;
 /// Passes over a row before the next.
 const PASSES: usize = 8;
 /// A row is good enough when this share of what it missed is left.
@@ -178,13 +178,11 @@ impl<'a> Quadratic<'a> {
                 });
             }
             for (j, row) in state.rows.iter_mut().enumerate() {
-                let joins = |i: usize| {
-                    i != j && lasso.allows(j, i) && slopes[(j, i)].abs() > lasso.single(j, i)
-                };
+                let joins =
+                    |i: usize| i != j && lasso.allows(j, i) && slopes[(j, i)].abs() > lasso.single(j, i);
                 row.renew(d, joins);
             }
             let enough = scale * (TIGHTER * tolerance.violation).max(FOR_NOW * violation);
-            if std::env::var("DEBUG").is_ok() { eprintln!("round {violation:.2e} entries {} left {left}", state.rows.iter().map(|r| r.columns.len()).sum::<usize>()); }
             let mut sweeps = 0;
             while left > 0 {
                 left -= 1;
@@ -196,7 +194,6 @@ impl<'a> Quadratic<'a> {
                         || self.visit(lasso, &mut state, j, enough, &mut scratch),
                     ));
                 }
-                if std::env::var("DEBUG").is_ok() { eprintln!("  {left} {most:.3e} {enough:.3e}"); }
                 if most <= enough {
                     break;
                 }

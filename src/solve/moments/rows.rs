@@ -97,8 +97,7 @@ impl Curvature {
     pub fn new(pool: &Pool<'_>, mut shared: Matrix<f64>) -> Curvature {
         let d = pool.dim();
         let columns = pool.stack.means();
-        let means =
-            Matrix::from_fn(pool.environments.len(), d, |k, j| pool.stack.row(j)[columns.start + k]);
+        let means = Matrix::from_fn(pool.environments.len(), d, |k, j| pool.stack.row(j)[columns.start + k]);
         let mut weighted = means.clone();
         let all: f64 = pool.environments.iter().map(|&e| pool.moments.rows[e]).sum();
         let share = |k: usize| pool.moments.rows[pool.environments[k]] / all;

@@ -13,7 +13,7 @@ use crate::{Matrix, Progress, Result};
 use faer::Accum;
 
 /// The most products.
-const PRODUCTS: usize = 40;
+const PRODUCTS: usize = 60;
 /// Above this share of entries, products of whole matrices are faster.
 const DENSE: f64 = 0.2;
 
@@ -131,11 +131,11 @@ impl Quadratic<'_> {
             direction.iter_mut().zip(&next).for_each(|(old, new)| *old = new + share * *old);
             square = after;
         }
-        let length = reach(&start, &change, &costs, dot(&first, &change), dot(&first, &change) - dot(&rest, &change));
+        let length =
+            reach(&start, &change, &costs, dot(&first, &change), dot(&first, &change) - dot(&rest, &change));
         let moved: Vec<f64> = start.iter().zip(&change).map(|(value, by)| value + length * by).collect();
         let ahead = self.state(with_values(&rows, &moved));
         let value = |state: &State| self.loss(state) + penalty(lasso, &state.rows);
-        if std::env::var("DEBUG").is_ok() { eprintln!("leap {length} {:.3e} rest {:.2e} enough {enough:.2e}", (value(&ahead) - value(state))/value(state), rest.iter().fold(0.0f64, |m, r| m.max(r.abs()))); }
         Ok((value(&ahead) < value(state)).then_some(ahead))
     }
 }
