@@ -166,3 +166,44 @@ fn study() {
     let column = |k: usize| crate::evaluate::median(&table.iter().map(|row| row[k]).collect::<Vec<_>>());
     println!("median: none {:.3} effects {:.3} best {:.3}", column(0), column(1), column(2));
 }
+
+/// Files of SKDS_REAL: each intervention is left out, everything is chosen without it, and its means are predicted; squared errors
+/// over those of no effect, geometric mean.
+#[test]
+#[ignore = "a study of real data, by hand"]
+fn real() {
+    for file in std::env::var("SKDS_REAL").unwrap().split_whitespace() {
+        let data = Dataset::read(Path::new(file), None).unwrap();
+        let mut logs = Vec::new();
+        for e in (0..data.environments()).filter(|&e| data.targets().row(e).contains(&true)) {
+            let keep: Vec<usize> = (0..data.environments()).filter(|&k| k != e).collect();
+            let targets = Matrix::from_fn(keep.len(), data.dim(), |k, j| data.targets()[(keep[k], j)]);
+            let environments = keep.iter().map(|&k| data.environment(k)).collect();
+            let train =
+                Dataset::from_environments(environments).unwrap().with_targets(targets.clone()).unwrap();
+            let units = Standardization::of(&train);
+            let (train, all) = (units.apply(&train), units.apply(&data));
+            let progress = Progress::default();
+            let folds = Folds::of(&targets);
+            let moments = Moments::of(&train, &folds.parts, &progress).unwrap();
+            let scores = Scores::of(&moments, &targets, &folds, None, &progress).unwrap();
+            let weights = scores.weights(&(0..scores.environments.len()).collect::<Vec<_>>());
+            let whole = Paths::fit(&moments, &targets, &weights, None, &progress).unwrap();
+            let told: Vec<usize> = (0..all.dim()).filter(|&j| all.targets()[(e, j)]).collect();
+            let change: Vec<f64> =
+                all.means(e).iter().zip(train.means(0)).map(|(now, before)| now - before).collect();
+            let mut predicted = vec![0.0; all.dim()];
+            for (weight, w) in weights.iter().zip(&whole.weights) {
+                let Some(w) = w else { continue };
+                let effects = score::effects(&Lu::of(w.view()), &told, &change);
+                predicted.iter_mut().zip(effects).for_each(|(sum, effect)| *sum += weight * effect);
+            }
+            let others = || (0..all.dim()).filter(|j| !told.contains(j));
+            let error: f64 = others().map(|j| (predicted[j] - change[j]).powi(2)).sum();
+            let none: f64 = others().map(|j| change[j].powi(2)).sum();
+            logs.push((error / none).ln());
+            println!("{file} without {e}: {:.3}", error / none);
+        }
+        println!("{file}: {:.3}", (logs.iter().sum::<f64>() / logs.len() as f64).exp());
+    }
+}
