@@ -13,6 +13,8 @@ mod folds;
 mod paths;
 mod rows;
 mod score;
+#[cfg(test)]
+mod tests;
 
 pub(super) use candidate::Candidate;
 pub use candidate::Method;

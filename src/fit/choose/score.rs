@@ -9,9 +9,11 @@ use crate::{Matrix, Progress, Result};
 use rayon::prelude::*;
 
 /// The least weight of a member; the smaller ones go.
-const LEAST_WEIGHT: f64 = 0.05;
-/// A weight beside the best's with which a path may end.
-const HOPELESS: f64 = 1e-3;
+const LEAST_WEIGHT: f64 = 0.1;
+/// A path ends where its next candidate is not expected to weigh as much as this beside the best one.
+const HOPELESS: f64 = 0.02;
+/// How much faster than so far a path may be expected to get better.
+const HOPE: f64 = 3.0;
 /// The most members.
 const MOST_MEMBERS: usize = 5;
 
@@ -67,8 +69,9 @@ impl Scores {
                 scores.enter(c, predicted.concat());
                 past.extend(scores.score(c, &scores.all()));
                 let best = scores.best(&scores.all());
-                if ended(&past, best, scores.environments.len()) {
-                    progress.add(((of_method.len() - step - 1) * pools.len()) as u64)?;
+                let left = of_method.len() - step - 1;
+                if ended(&past, best, scores.environments.len(), left) {
+                    progress.add((left * pools.len()) as u64)?;
                     break;
                 }
             }
@@ -236,12 +239,14 @@ fn weight(above: f64, environments: usize) -> f64 {
     (-0.5 * environments as f64 * above).exp()
 }
 
-/// Whether a path has nothing more to offer: its last two candidates weigh nothing beside the best of all, and it leads upwards.
-fn ended(path: &[f64], best: f64, environments: usize) -> bool {
+/// Whether a path has nothing more to offer: what can be expected of its next candidates weighs nothing beside the best of all. Where
+/// it leads upwards, that is as much again; where it leads downwards, several times as much as the last time with each of the `left`.
+fn ended(path: &[f64], best: f64, environments: usize, left: usize) -> bool {
     let [.., before, last] = path else { return false };
-    let hopeless = |score: f64| weight(score - best, environments) < HOPELESS || score.is_nan();
-    // NaN where both are infinite: that is no way down.
-    hopeless(*before) && hopeless(*last) && !(last < before)
+    let step = last - before;
+    let expected = if step < 0.0 { last + HOPE * step * left as f64 } else { last + step };
+    // Two that predict nothing at all have no difference.
+    expected.is_nan() || weight(expected - best, environments) < HOPELESS
 }
 
 fn normalise(weights: &mut [f64]) {
@@ -258,4 +263,70 @@ pub(super) fn effects(weights: &Lu, targets: &[usize], change: &[f64]) -> Vec<f6
     let mut shifts = faer::Mat::from_fn(count, 1, |r, _| change[targets[r]]);
     Lu::of(own.view()).solve_on_one_thread(shifts.as_mut());
     (0..d).map(|i| (0..count).map(|c| response[(i, c)] * shifts[(c, 0)]).sum()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fit::Among;
+
+    /// Scores of candidates 0, 1 and of no effect, each with the same error of two environments; the others were not fitted.
+    fn scores(first: [f64; 2], second: [f64; 2], none: [f64; 2]) -> Scores {
+        let candidates = Candidate::by_moments(Among::All, true);
+        let mut errors = vec![Vec::new(); candidates.len()];
+        (errors[0], errors[1]) = (first.to_vec(), second.to_vec());
+        *errors.last_mut().unwrap() = none.to_vec();
+        let predicted = |error: &Vec<f64>| error.iter().map(|e| vec![0.0, e.exp().sqrt()]).collect();
+        Scores {
+            predicted: errors.iter().map(predicted).collect(),
+            errors,
+            candidates,
+            environments: vec![1, 2],
+            observed: vec![vec![1.0, 0.0]; 2],
+            told: vec![vec![0]; 2],
+            noise: vec![0.0; 2],
+        }
+    }
+
+    #[test]
+    fn weights_fall_with_scores() {
+        let all = scores([-1.0, -1.0], [-0.5, -0.5], [1.0, 1.0]);
+        let weights = all.weights(&[0, 1]);
+        // exp(−2/2 · 0.5) beside 1; no effect has exp(−2), less than a tenth of the sum, and goes.
+        let second = (-0.5f64).exp();
+        assert!((weights[0] - 1.0 / (1.0 + second)).abs() < 1e-12);
+        assert!((weights[1] - second / (1.0 + second)).abs() < 1e-12);
+        assert!(weights[2..].iter().all(|weight| *weight == 0.0));
+        assert_eq!(all.score(2, &[0, 1]), None);
+        // One that predicts nothing at all weighs nothing; without environments nobody has predicted anything.
+        let lost = scores([f64::INFINITY; 2], [0.0, 0.0], [0.0, 0.0]);
+        assert_eq!(lost.weights(&[0, 1])[..2], [0.0, 0.5]);
+        assert_eq!(lost.weights(&[]).last(), Some(&1.0));
+    }
+
+    #[test]
+    fn the_outlook_is_of_weights_that_have_not_seen_an_intervention() {
+        // By the second environment alone no effect is best, by the first alone the first candidate.
+        let all = scores([-20.0, 2.0], [40.0, 40.0], [0.0, 0.0]);
+        let outlook = all.outlook();
+        // Left out, the first is predicted by both, of which no effect has the weight 1/(1 + e⁻¹); the second by the candidate.
+        let share = 1.0 / (1.0 + (-1.0f64).exp());
+        let first = 2.0 * (share + (1.0 - share) * (-10.0f64).exp()).ln();
+        assert!((outlook.ratio.ln() - 0.5 * (first + 2.0)).abs() < 1e-3, "{}", outlook.ratio.ln());
+        assert!(outlook.low < outlook.ratio && outlook.ratio < outlook.high);
+        // Where nothing is better than no effect, that is what is expected.
+        assert_eq!(scores([40.0, 40.0], [40.0, 40.0], [0.0, 0.0]).outlook().ratio, 1.0);
+    }
+
+    #[test]
+    fn paths_end_where_there_is_no_hope() {
+        // exp(−10/2 · 0.9) < 0.02 < exp(−10/2 · 0.7).
+        assert!(ended(&[0.45, 0.675], 0.0, 10, 3));
+        assert!(!ended(&[0.35, 0.525], 0.0, 10, 3));
+        // Downwards by 0.5, three times as fast and twice more: 2 is within reach, 5 is not.
+        assert!(!ended(&[2.5, 2.0], 0.0, 10, 2));
+        assert!(ended(&[5.5, 5.0], 0.0, 10, 2));
+        assert!(!ended(&[9.0], 0.0, 10, 5));
+        assert!(ended(&[f64::INFINITY, f64::INFINITY], 0.0, 10, 5));
+    }
 }

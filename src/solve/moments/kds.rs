@@ -39,7 +39,7 @@ impl<'a> Kds<'a> {
         Kds { pool, quadratic, descent: None, curvature }
     }
 
-    fn descent(&mut self) -> &mut Descent<Conditions<'a>> {
+    pub(super) fn descent(&mut self) -> &mut Descent<Conditions<'a>> {
         let (pool, curvature) = (self.pool, self.curvature);
         self.descent.get_or_insert_with(|| Descent::new(Conditions::new(pool), curvature))
     }
@@ -105,7 +105,7 @@ impl Pool<'_> {
 }
 
 /// Equations for means and covariances, squared.
-struct Conditions<'a> {
+pub(super) struct Conditions<'a> {
     pool: &'a Pool<'a>,
     /// W [S | means], d × width.
     products: Matrix<f64>,

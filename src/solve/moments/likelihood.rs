@@ -195,12 +195,6 @@ impl<'a> Likelihood<'a> {
                 row.renew(d, joins);
             }
             let enough = scale * (TIGHTER * tolerance.violation).max(FOR_NOW * violation);
-            if std::env::var("DEBUG").is_ok() {
-                eprintln!(
-                    "round {violation:.2e} entries {} left {left}",
-                    rows.iter().map(|r| r.columns.len()).sum::<usize>()
-                );
-            }
             while left > 0 {
                 left -= 1;
                 let mut most = 0.0f64;
@@ -212,9 +206,6 @@ impl<'a> Likelihood<'a> {
                         #[inline(always)]
                         || self.visit(lasso, row, j, &vectors[j], &mut inverse, enough, &mut scratch),
                     ));
-                }
-                if std::env::var("DEBUG").is_ok() && left % 50 == 0 {
-                    eprintln!("  {left} {most:.3e} {enough:.3e}");
                 }
                 if most <= enough {
                     break;

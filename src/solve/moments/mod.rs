@@ -7,7 +7,6 @@
 //! Dataset ──Moments::of──▶ means, scatter ──Pool::new──▶ [S | means] ──Kds or Structural──▶ Fitted
 //! ```
 
-mod extrapolate;
 mod kds;
 mod likelihood;
 mod proximal;
@@ -15,6 +14,7 @@ mod quadratic;
 mod rows;
 mod stack;
 mod structural;
+mod subspace;
 #[cfg(test)]
 mod tests;
 

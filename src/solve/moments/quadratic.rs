@@ -3,9 +3,8 @@
 //! Rows meet in F = W S + S Wᵀ alone: F_jk knows the rows j and k. With the others held, row j is a lasso of as many variables as it
 //! has entries; what it changes goes back into row and column j of F.
 
-use super::extrapolate::Sequence;
 use super::proximal::{Lasso, Tolerance};
-use super::rows::{Curvature, Row, missed, penalty, values, weights, with_values};
+use super::rows::{Curvature, Row, missed, penalty, weights};
 use super::stack::{add, dot};
 use super::{Fitted, Pool};
 use crate::engine::cpu::matmul::product_sequential;
@@ -17,6 +16,8 @@ use faer::Accum;
 const TIGHTER: f64 = 0.5;
 /// Until others join, they are held to this share of what was missed.
 const FOR_NOW: f64 = 0.1;
+/// Sweeps over all rows before a step for all at once.
+const SWEEPS: usize = 10;
 /// Passes over a row before the next.
 const PASSES: usize = 8;
 /// A row is good enough when this share of what it missed is left.
@@ -24,17 +25,19 @@ const ENOUGH: f64 = 0.1;
 
 /// The problem.
 pub(super) struct Quadratic<'a> {
-    pool: &'a Pool<'a>,
-    curvature: Curvature,
+    pub pool: &'a Pool<'a>,
+    pub curvature: Curvature,
+    /// What is taken away from the curvature of each row.
+    pub vectors: Vec<Vec<(f64, Vec<f64>)>>,
     /// The largest slope without effects.
     pub steepest: f64,
 }
 
 /// A point, and what its slopes are made of.
-struct State {
-    rows: Vec<Row>,
+pub(super) struct State {
+    pub rows: Vec<Row>,
     /// W S + S Wᵀ.
-    sums: Matrix<f64>,
+    pub sums: Matrix<f64>,
     /// W times the means.
     drifts: Matrix<f64>,
 }
@@ -57,14 +60,16 @@ impl<'a> Quadratic<'a> {
         let scaled = Matrix::from_fn(d, d, |j, i| covariance[(j, i)] / pool.units[j]);
         let mut squared = Matrix::full(d, d, 0.0);
         product_sequential(squared.view_mut(), Accum::Replace, covariance.view(), scaled.view());
-        let mut problem = Quadratic { pool, curvature: Curvature::new(pool, squared), steepest: 0.0 };
+        let curvature = Curvature::new(pool, squared);
+        let vectors = (0..d).map(|j| curvature.vectors(j)).collect();
+        let mut problem = Quadratic { pool, curvature, vectors, steepest: 0.0 };
         let slopes = problem.slopes(&problem.state(vec![Row::default(); d]));
         let off = (0..d * d).filter(|at| at / d != at % d);
         problem.steepest = off.map(|at| slopes.as_slice()[at].abs()).fold(0.0, f64::max);
         problem
     }
 
-    fn state(&self, rows: Vec<Row>) -> State {
+    pub(super) fn state(&self, rows: Vec<Row>) -> State {
         let (d, stack) = (self.pool.dim(), &self.pool.stack);
         let means = stack.means();
         let mut products = Matrix::full(d, d, 0.0);
@@ -106,7 +111,8 @@ impl<'a> Quadratic<'a> {
         self.pool.residuals(j, &mut out[d..])
     }
 
-    fn slopes(&self, state: &State) -> Matrix<f64> {
+    /// The same for all rows, with these factors.
+    pub(super) fn all_back(&self, state: &State) -> Matrix<f64> {
         let (d, width) = (self.pool.dim(), self.pool.stack.width());
         let mut all = Vec::with_capacity(d * width);
         let mut back = Vec::new();
@@ -115,10 +121,14 @@ impl<'a> Quadratic<'a> {
             let factor = 4.0 / self.pool.units[j];
             all.extend(back.iter().map(|value| factor * value));
         }
-        self.pool.stack.back_on_one_thread(&Matrix::from_rows(d, width, all))
+        Matrix::from_rows(d, width, all)
     }
 
-    fn loss(&self, state: &State) -> f64 {
+    fn slopes(&self, state: &State) -> Matrix<f64> {
+        self.pool.stack.back_on_one_thread(&self.all_back(state))
+    }
+
+    pub(super) fn loss(&self, state: &State) -> f64 {
         let (d, units) = (self.pool.dim(), &self.pool.units);
         let mut back = Vec::new();
         let mut sum = 0.0;
@@ -140,7 +150,6 @@ impl<'a> Quadratic<'a> {
     ) -> Result<Fitted> {
         let d = self.pool.dim();
         let scale = self.steepest.max(f64::MIN_POSITIVE);
-        let vectors: Vec<_> = (0..d).map(|j| self.curvature.vectors(j)).collect();
         let mut rows: Vec<Row> = (0..d).map(|j| Row::of(from.row(j), j)).collect();
         let mut left = tolerance.steps;
         let mut scratch = Scratch::default();
@@ -151,7 +160,7 @@ impl<'a> Quadratic<'a> {
             let full = weights(&state.rows);
             let mut violation = 0.0f64;
             for j in 0..d {
-                let curvature = self.curvature.diagonal(&vectors[j]);
+                let curvature = self.curvature.diagonal(&self.vectors[j]);
                 let factor = 4.0 / self.pool.units[j];
                 for i in (0..d).filter(|&i| i != j && lasso.allows(j, i)) {
                     let cost = lasso.single(j, i);
@@ -174,39 +183,25 @@ impl<'a> Quadratic<'a> {
                 row.renew(d, joins);
             }
             let enough = scale * (TIGHTER * tolerance.violation).max(FOR_NOW * violation);
-            if std::env::var("DEBUG").is_ok() {
-                eprintln!(
-                    "round {violation:.2e} entries {} left {left}",
-                    state.rows.iter().map(|r| r.columns.len()).sum::<usize>()
-                );
-            }
-            let mut sequence = Sequence::default();
-            let mut backwards = false;
+            let mut sweeps = 0;
             while left > 0 {
                 left -= 1;
                 progress.check()?;
                 let mut most = 0.0f64;
-                for place in 0..d {
-                    let j = if backwards { d - 1 - place } else { place };
+                for j in 0..d {
                     most = most.max(dispatch(
                         #[inline(always)]
-                        || self.visit(lasso, &mut state, j, &vectors[j], enough, &mut scratch),
+                        || self.visit(lasso, &mut state, j, enough, &mut scratch),
                     ));
                 }
                 if most <= enough {
                     break;
                 }
-                backwards = !backwards;
-                if let Some(ahead) = sequence.push(values(&state.rows)) {
-                    let ahead = self.state(with_values(&state.rows, &ahead));
-                    let value = |state: &State| self.loss(state) + penalty(lasso, &state.rows);
-                    let better = value(&ahead) < value(&state);
-                    if std::env::var("DEBUG").is_ok() {
-                        eprintln!("{most:.2e} {enough:.2e} {better}")
-                    }
-                    if better {
-                        state = ahead;
-                    }
+                sweeps += 1;
+                if sweeps % SWEEPS == 0
+                    && let Some(ahead) = self.leap(lasso, &state, TIGHTER * enough, progress)?
+                {
+                    state = ahead;
                 }
             }
             rows = state.rows;
@@ -220,7 +215,6 @@ impl<'a> Quadratic<'a> {
         lasso: &Lasso<'_>,
         state: &mut State,
         j: usize,
-        vectors: &[(f64, Vec<f64>)],
         enough: f64,
         scratch: &mut Scratch,
     ) -> f64 {
@@ -238,7 +232,7 @@ impl<'a> Quadratic<'a> {
             let values = &state.rows[j].values;
             scratch.slopes.clear();
             scratch.slopes.extend(columns.iter().map(|&i| dot(&scratch.back, stack.row(i as usize))));
-            self.curvature.between(&columns, vectors, &mut scratch.curvature);
+            self.curvature.between(&columns, &self.vectors[j], &mut scratch.curvature);
             let sign = if exceeds { 1.0 } else { -1.0 };
             for (row, &i) in scratch.curvature.chunks_exact_mut(count).zip(&columns) {
                 let factor = sign * own[i as usize] / unit;

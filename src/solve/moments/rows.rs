@@ -53,11 +53,6 @@ pub(super) fn weights(rows: &[Row]) -> Matrix<f64> {
     weights
 }
 
-/// The values of all rows, one after the other.
-pub(super) fn values(rows: &[Row]) -> Vec<f64> {
-    rows.iter().flat_map(|row| row.values.iter().copied()).collect()
-}
-
 /// The same rows with other values.
 pub(super) fn with_values(rows: &[Row], mut values: &[f64]) -> Vec<Row> {
     rows.iter()

@@ -3,7 +3,7 @@
 use crate::Matrix;
 use crate::engine::cpu::matmul::{product, product_sequential};
 use crate::engine::cpu::simd::dispatch;
-use faer::Accum;
+use faer::{Accum, MatRef};
 use rayon::prelude::*;
 
 /// Sums that a dot product is made of: independent of each other, so that they fit into vectors.
@@ -90,6 +90,10 @@ impl Stack {
     #[inline(always)]
     pub fn row(&self, j: usize) -> &[f64] {
         self.matrix.row(j)
+    }
+
+    pub fn view(&self) -> MatRef<'_, f64> {
+        self.matrix.view()
     }
 
     /// Columns of a group's covariance.

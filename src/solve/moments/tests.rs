@@ -271,52 +271,39 @@ fn moments_of(data: &Dataset) -> Moments {
     moments(data)
 }
 
+/// What a candidate of the choice is fitted to, and then held tightly: the same minimum, whichever way it is found.
 #[test]
-#[ignore = "debug"]
-fn probe() {
-    let folder = std::env::var("SKDS_STUDY").unwrap();
-    let share: f64 = std::env::var("SHARE").map_or(0.02, |s| s.parse().unwrap());
-    let train = Dataset::read(&std::path::Path::new(&folder).join("train.npz"), None).unwrap();
-    let train = crate::data::Standardization::of(&train).apply(&train);
-    let targets = train.targets().clone();
-    let start = std::time::Instant::now();
-    let moments = Moments::of(&train, &vec![0; train.environments()], &Progress::default()).unwrap();
-    println!("moments {:.3}", start.elapsed().as_secs_f64());
+fn rows_one_at_a_time_and_all_at_once_find_the_same_minimum() {
+    let (data, targets) = data(12, 6, 60, 5);
+    let moments = moments(&data);
     let pool = Pool::new(&moments, &targets, &[], false).unwrap();
-    let start = std::time::Instant::now();
-    let mut fit = Kds::new(&pool, None);
-    let steepest = fit.steepest();
-    println!("new {:.3} steepest {steepest}", start.elapsed().as_secs_f64());
-    let mut last: Option<Matrix<f64>> = None;
-    for lambda in [1.0, 0.3, 0.1, 0.03, 0.01, 0.003] {
+    for lambda in [0.3, 0.01] {
         let lasso = Lasso { kind: PenaltyKind::Ingoing, lambda, multipliers: None };
-        let start = std::time::Instant::now();
-        let tolerance = Tolerance { violation: share * lambda / steepest, steps: 3000 };
-        let found = fit.fit(&lasso, last.as_ref(), tolerance, &Progress::default()).unwrap();
-        let count = found.weights.as_slice().iter().filter(|w| **w != 0.0).count();
-        println!(
-            "kds {lambda} {count} {:.4} s loss {:.9} violation/λ {:.1e}",
-            start.elapsed().as_secs_f64(),
-            found.loss + found.penalty,
-            found.violation * steepest / lambda
-        );
-        last = Some(found.weights);
+        let tolerance = Tolerance { violation: 1e-9, steps: 100_000 };
+        let mut fit = Kds::new(&pool, None);
+        let by_rows = fit.fit(&lasso, None, tolerance, &Progress::default()).unwrap();
+        assert!(by_rows.violation <= tolerance.violation, "{}", by_rows.violation);
+        let none = no_effects(12);
+        let at_once = fit.descent().minimise(&lasso, &none, tolerance, &Progress::default()).unwrap();
+        let (one, other) = (by_rows.loss + by_rows.penalty, at_once.loss + at_once.penalty);
+        assert!((one - other).abs() <= 1e-9 * other, "{lambda}: {one} {other}");
     }
+}
+
+/// A path that begins where the equations have no solution begins without effects instead.
+#[test]
+fn structural_equations_need_a_solution_to_begin_with() {
+    let (data, targets) = data(4, 4, 60, 3);
+    let moments = moments(&data);
+    let pool = Pool::new(&moments, &targets, &[], false).unwrap();
+    let lasso = Lasso { kind: PenaltyKind::Ingoing, lambda: 0.05, multipliers: None };
+    let tolerance = Tolerance { violation: 1e-9, steps: 10_000 };
     let mut fit = Structural::new(&pool);
-    let mut last: Option<Matrix<f64>> = None;
-    for lambda in [0.1, 0.03, 0.01, 0.003] {
-        let lasso = Lasso { kind: PenaltyKind::Ingoing, lambda, multipliers: None };
-        let start = std::time::Instant::now();
-        let steepest = fit.steepest();
-        let tolerance = Tolerance { violation: share * lambda / steepest, steps: 3000 };
-        let found = fit.fit(&lasso, last.as_ref(), tolerance, &Progress::default()).unwrap();
-        let count = found.weights.as_slice().iter().filter(|w| **w != 0.0).count();
-        println!(
-            "structural {lambda} {count} {:.4} s loss {:.9} violation/λ {:.1e}",
-            start.elapsed().as_secs_f64(),
-            found.loss + found.penalty,
-            found.violation * steepest / lambda
-        );
-        last = Some(found.weights);
-    }
+    // Two variables that are each other: the determinant is 0.
+    let mut singular = no_effects(4);
+    (singular[(0, 1)], singular[(1, 0)]) = (1.0, 1.0);
+    let one = fit.fit(&lasso, Some(&singular), tolerance, &Progress::default()).unwrap();
+    let other = fit.fit(&lasso, None, tolerance, &Progress::default()).unwrap();
+    assert!(one.violation <= tolerance.violation);
+    assert_eq!(one.weights, other.weights);
 }
