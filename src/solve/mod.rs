@@ -17,12 +17,14 @@ mod groups;
 mod known_tests;
 mod lasso;
 pub mod moments;
+mod quadratic;
 mod statistics;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 pub use convexity::{Bound, Spectrum, bound, spectra};
 pub use design::Design;
+pub use quadratic::{Quadratic, QuadraticSpec, Way};
 pub use statistics::Statistics;
 
 use crate::data::Dataset;
@@ -135,13 +137,6 @@ impl Exact {
         Ok(self.each_coordinate(&all, |coordinate| coordinate.is_convex())?.into_iter().all(|convex| convex))
     }
 
-    /// Which environments shift variable j. Where all do, the first is the one that the others are compared with: bias and
-    /// shifts would otherwise not be determined.
-    fn shifted(&self, j: usize, environments: &[usize]) -> Vec<usize> {
-        let all: Vec<usize> = environments.iter().copied().filter(|&e| self.targets[(e, j)]).collect();
-        all[usize::from(all.len() == environments.len())..].to_vec()
-    }
-
     /// What `of` makes of the problem of every variable over some environments. A problem has d² numbers, so only as many as
     /// there are threads exist at a time, unless `of` keeps them.
     fn each_coordinate<R: Send>(
@@ -155,7 +150,7 @@ impl Exact {
         (0..self.dim())
             .into_par_iter()
             .map(|j| {
-                let shifted = self.shifted(j, environments);
+                let shifted = shifted(&self.targets, j, environments);
                 let scaled = if self.spec.learn_scale { shifted.clone() } else { Vec::new() };
                 let known = self.multipliers.as_ref().map(|multipliers| multipliers.row(j));
                 let own = Own::new(&self.design, self.dim(), j, known, shifted, scaled);
@@ -340,6 +335,13 @@ impl Exact {
             parameters,
         }
     }
+}
+
+/// Which environments shift variable j. Where all do, the first is the one that the others are compared with: bias and
+/// shifts would otherwise not be determined.
+fn shifted(targets: &Matrix<bool>, j: usize, environments: &[usize]) -> Vec<usize> {
+    let all: Vec<usize> = environments.iter().copied().filter(|&e| targets[(e, j)]).collect();
+    all[usize::from(all.len() == environments.len())..].to_vec()
 }
 
 /// Bytes that a fit's problems take, as they are and reduced: of all variables at once if the penalty ties them together,

@@ -65,8 +65,12 @@ impl Scores {
                 paths.weights.iter().map(|weights| Lu::of(weights.view()).inverse()).collect();
             for &e in left_out {
                 let told: Vec<usize> = (0..d).filter(|&j| targets[(e, j)]).collect();
-                let change: Vec<f64> =
-                    moments.mean(e).iter().zip(moments.mean(rest)).map(|(now, before)| now - before).collect();
+                let change: Vec<f64> = moments
+                    .mean(e)
+                    .iter()
+                    .zip(moments.mean(rest))
+                    .map(|(now, before)| now - before)
+                    .collect();
                 for (predicted, response) in scores.predicted.iter_mut().zip(&responses) {
                     predicted.push(effects(response, &told, &change));
                 }
@@ -167,5 +171,7 @@ pub(super) fn effects(response: &faer::Mat<f64>, targets: &[usize], change: &[f6
     let own = Matrix::from_fn(targets.len(), targets.len(), |r, c| response[(targets[r], targets[c])]);
     let mut shifts = faer::Mat::from_fn(targets.len(), 1, |r, _| change[targets[r]]);
     Lu::of(own.view()).solve_in_place(shifts.as_mut());
-    (0..d).map(|i| targets.iter().enumerate().map(|(c, &j)| response[(i, j)] * shifts[(c, 0)]).sum()).collect()
+    (0..d)
+        .map(|i| targets.iter().enumerate().map(|(c, &j)| response[(i, j)] * shifts[(c, 0)]).sum())
+        .collect()
 }

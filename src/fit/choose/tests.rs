@@ -40,7 +40,13 @@ fn study() {
         if std::env::var("SKDS_ERRORS").is_ok() {
             for (candidate, errors) in scores.candidates.iter().zip(&scores.errors) {
                 let row: Vec<String> = errors.iter().map(|e| format!("{e:.1}")).collect();
-                println!("{} {} {:.2} [{}]", candidate.method, candidate.lambda, errors.iter().sum::<f64>() / errors.len() as f64, row.join(" "));
+                println!(
+                    "{} {} {:.2} [{}]",
+                    candidate.method,
+                    candidate.lambda,
+                    errors.iter().sum::<f64>() / errors.len() as f64,
+                    row.join(" ")
+                );
             }
         }
         let weights = scores.weights(&all);
@@ -73,12 +79,22 @@ fn study() {
             .collect();
         println!(
             "{folder}: none {:.3} response {chosen:.3} effects {averaged:.3} best {best:.3} expected {:.2} [{:.2} {:.2}]; {first:.2} {seconds:.2} s; {}",
-            by[by.len() - 1], outlook.ratio, outlook.interval.0, outlook.interval.1, members.join(", ")
+            by[by.len() - 1],
+            outlook.ratio,
+            outlook.interval.0,
+            outlook.interval.1,
+            members.join(", ")
         );
         table.push([by[by.len() - 1], chosen, averaged, best]);
     }
     let column = |k: usize| crate::evaluate::median(&table.iter().map(|row| row[k]).collect::<Vec<_>>());
-    println!("median: none {:.3} response {:.3} effects {:.3} best {:.3}", column(0), column(1), column(2), column(3));
+    println!(
+        "median: none {:.3} response {:.3} effects {:.3} best {:.3}",
+        column(0),
+        column(1),
+        column(2),
+        column(3)
+    );
     let _ = Matrix::full(1, 1, 0.0);
 }
 
@@ -95,7 +111,8 @@ fn debug() {
     let moments = Moments::of(&train, &folds.parts, &progress).unwrap();
     let whole = Paths::fit(&moments, &targets, &[], None, None, &progress).unwrap();
     for (fold, e) in [(0usize, 1usize), (6, 7)] {
-        let paths = Paths::fit(&moments, &targets, &[folds.part(fold)], Some(&whole), None, &progress).unwrap();
+        let paths =
+            Paths::fit(&moments, &targets, &[folds.part(fold)], Some(&whole), None, &progress).unwrap();
         let keep: Vec<usize> = (0..train.environments()).filter(|&k| k != e).collect();
         let less = Dataset::from_environments(keep.iter().map(|&k| train.environment(k)).collect()).unwrap();
         let fewer = Matrix::from_fn(keep.len(), train.dim(), |k, j| targets[(keep[k], j)]);
@@ -103,8 +120,18 @@ fn debug() {
         let alone = Moments::of(&less, &parts, &progress).unwrap();
         let other = Paths::fit(&alone, &fewer, &[], None, None, &progress).unwrap();
         for k in 0..paths.weights.len() {
-            let gap = paths.weights[k].as_slice().iter().zip(other.weights[k].as_slice()).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
-            let far = whole.weights[k].as_slice().iter().zip(other.weights[k].as_slice()).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+            let gap = paths.weights[k]
+                .as_slice()
+                .iter()
+                .zip(other.weights[k].as_slice())
+                .map(|(a, b)| (a - b).abs())
+                .fold(0.0, f64::max);
+            let far = whole.weights[k]
+                .as_slice()
+                .iter()
+                .zip(other.weights[k].as_slice())
+                .map(|(a, b)| (a - b).abs())
+                .fold(0.0, f64::max);
             println!("{e} {k} gap {gap:.2e} from whole {far:.2e}");
         }
     }
