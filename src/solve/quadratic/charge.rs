@@ -83,6 +83,28 @@ impl Charge {
         movable
     }
 
+    /// The entries that a step may change: all that can move, and of the others those that miss the conditions of a minimum by
+    /// more than `share` of the worst. Letting few join at a time keeps wrong ones away.
+    pub fn joining(&self, t: &[f64], slopes: &[f64], share: f64) -> Vec<bool> {
+        let mut joining = self.movable(t, slopes);
+        let mut excess = vec![0.0; t.len()];
+        let mut worst = 0.0f64;
+        for members in &self.groups {
+            let still = self.group > 0.0 && norm(members, t) == 0.0;
+            let pull = |k: usize| soft(slopes[k], self.single);
+            let whole = members.iter().map(|&k| pull(k).powi(2)).sum::<f64>().sqrt() - self.group;
+            for &k in members.iter().filter(|&&k| !joining[k]) {
+                let miss = if still { whole } else { pull(k).abs() };
+                excess[k] = self.multipliers[k] * miss;
+                worst = worst.max(excess[k]);
+            }
+        }
+        for (joins, excess) in joining.iter_mut().zip(excess) {
+            *joins |= excess > 0.0 && excess >= share * worst;
+        }
+        joining
+    }
+
     /// Adds the penalty's slope at entries that can move.
     pub fn add_slope(&self, t: &[f64], slopes: &mut [f64]) {
         for members in &self.groups {
@@ -126,24 +148,30 @@ impl Charge {
         diagonal
     }
 
-    /// Replaces v by what minimises ½ Σ q_k (t_k − v_k)² with the penalty, within bounds.
-    pub fn pay(&self, q: &[f64], v: &mut [f64]) {
-        for members in &self.groups {
-            let pull = |k: usize, v: &[f64]| soft(q[k] * v[k], self.single);
-            let size = members.iter().map(|&k| pull(k, v).powi(2)).sum::<f64>().sqrt();
-            if size <= self.group {
-                members.iter().for_each(|&k| v[k] = 0.0);
-                continue;
-            }
-            let radius = match self.group > 0.0 {
-                true => radius(members.iter().map(|&k| (q[k], pull(k, v))), size, self.group),
-                false => 1.0,
-            };
-            for &k in members {
-                v[k] = pull(k, v) * radius / (q[k] * radius + self.group);
-            }
+    /// The groups, each with its members.
+    pub fn groups(&self) -> &[Vec<usize>] {
+        &self.groups
+    }
+
+    /// What minimises ½ q t² − pull t with the penalty of a single entry, or within its bound.
+    pub fn single(&self, k: usize, q: f64, pull: f64) -> f64 {
+        match self.penalised[k] {
+            true => soft(pull, self.single) / q,
+            false => (pull / q).max(self.least[k]),
         }
-        v.iter_mut().zip(&self.least).for_each(|(v, least)| *v = v.max(*least));
+    }
+
+    /// What minimises Σ ½ q_k t_k² − pull_k t_k with the penalty of a group; `pulls` has (k, q_k, pull_k).
+    pub fn grouped(&self, pulls: &mut [(usize, f64, f64)], out: &mut [f64]) {
+        pulls.iter_mut().for_each(|(_, _, pull)| *pull = soft(*pull, self.single));
+        let size = pulls.iter().map(|(_, _, pull)| pull * pull).sum::<f64>().sqrt();
+        let radius = match size > self.group {
+            true => radius(pulls, size, self.group),
+            false => 0.0,
+        };
+        for (out, (_, q, pull)) in out.iter_mut().zip(pulls) {
+            *out = if radius > 0.0 { *pull * radius / (*q * radius + self.group) } else { 0.0 };
+        }
     }
 
     /// Ends a step from t at the first change of each sign, and at bounds; says whether it changed anything.
@@ -218,12 +246,12 @@ impl Charge {
 
 /// The size r of a group of entries s r / (q r + l₂): where Σ (s / (q r + l₂))² = 1. The left side falls and is convex, so
 /// Newton's steps from below rise to the root.
-fn radius(pulls: impl Iterator<Item = (f64, f64)> + Clone, size: f64, group: f64) -> f64 {
-    let largest = pulls.clone().fold(0.0f64, |m, (q, _)| m.max(q));
+fn radius(pulls: &[(usize, f64, f64)], size: f64, group: f64) -> f64 {
+    let largest = pulls.iter().fold(0.0f64, |m, (_, q, _)| m.max(*q));
     let mut r = (size - group) / largest;
     for _ in 0..ROOT_STEPS {
         let (mut value, mut slope) = (-1.0, 0.0);
-        for (q, s) in pulls.clone() {
+        for &(_, q, s) in pulls {
             let below = q * r + group;
             let share = (s / below).powi(2);
             value += share;

@@ -8,10 +8,13 @@
 use super::charge::Charge;
 use super::form::Form;
 use super::metric::Metric;
+use super::proximal;
 use crate::{Progress, Result};
 
-/// By how much a solution on a support that may change yet reduces slopes.
-const LOOSE: f64 = 0.05;
+/// By how much a solution reduces slopes where groups bend the penalty.
+const LOOSE: f64 = 0.03;
+/// Proximal steps without a change of signs, after which there may be no more.
+const SETTLED: u32 = 5;
 /// By how much solutions on a support are held tighter than the conditions of the minimum.
 const TIGHTER: f64 = 0.2;
 /// Products of one solution at most.
@@ -20,9 +23,12 @@ const MOST_PRODUCTS: u32 = 500;
 const PATIENCE: u32 = 4;
 /// Points that a line is searched at.
 const LINE_STEPS: usize = 50;
-/// By how much proximal steps grow or shrink.
-const LONGER: f64 = 0.7;
-const SHORTER: f64 = 1.3;
+/// By how much steps become shorter that were too long.
+const SHORTER: f64 = 1.1;
+/// Effects join that miss the conditions of a minimum by this share of the worst.
+const JOIN: f64 = 0.5;
+/// Products that a largest curvature is found by.
+const POWERS: usize = 4;
 /// Rounds in which noises reach their bounds, where effects are held.
 const HELD_ROUNDS: usize = 6;
 
@@ -66,11 +72,36 @@ impl Descent<'_> {
         let mut out = vec![0.0; by.len()];
         self.form.product(by, &mut out, self.progress)?;
         self.steps += 1;
-        let size = self.metric.size(by);
+        let size = dot(by, &self.metric.times(by));
         if size > 0.0 {
             self.metric.see(dot(by, &out) / size)?;
         }
         Ok(out)
+    }
+
+    /// The largest curvature relative to the metric's over some unknowns, about.
+    pub fn probe(&mut self, moves: &[bool]) -> Result<f64> {
+        let none = vec![0.0; moves.len()];
+        let factors = self.metric.factors(moves, &none);
+        // Any direction does; this one is no eigenvector of anything.
+        let any = |k: usize| 0.2 + ((k * 2_654_435_761) % 1000) as f64 / 1000.0;
+        let mut by: Vec<f64> = (0..moves.len())
+            .map(|k| if moves[k] { any(k) / self.metric.diagonal[k].sqrt() } else { 0.0 })
+            .collect();
+        let mut largest = 0.0;
+        for _ in 0..POWERS {
+            let size = dot(&by, &self.metric.times(&by));
+            if size == 0.0 {
+                break;
+            }
+            by.iter_mut().for_each(|by| *by /= size.sqrt());
+            let mut product = vec![0.0; by.len()];
+            self.form.product(&by, &mut product, self.progress)?;
+            self.steps += 1;
+            largest = dot(&by, &product);
+            by = factors.solve(&product);
+        }
+        Ok(largest)
     }
 
     /// From t on, until the conditions of a minimum are missed by at most `tolerance`, in slopes of coefficients, or rounding
@@ -78,35 +109,63 @@ impl Descent<'_> {
     pub fn minimise(&mut self, t: Vec<f64>, tolerance: f64) -> Result<(State, f64)> {
         let mut state = self.look(t)?;
         let mut best = (state.clone(), self.charge.violation(&state.t, &state.slopes));
-        let (mut failures, mut stable) = (0, false);
+        let mut failures = 0;
         while best.1 > tolerance && failures < PATIENCE && self.steps < self.most {
-            let signs = signs(&state.t);
-            self.proximal(&mut state)?;
-            let kept = signs_are(&signs, &state.t);
-            let tight = stable && kept;
+            self.accelerated(&mut state, tolerance)?;
             let moves = self.charge.movable(&state.t, &state.slopes);
-            let straight =
-                self.newton(&mut state, &moves, if tight { 0.0 } else { LOOSE }, TIGHTER * tolerance)?;
-            stable = kept && straight;
-            let missed = self.charge.violation(&state.t, &state.slopes);
-            if tight || missed <= tolerance {
-                state = self.look(state.t)?;
-                let missed = self.charge.violation(&state.t, &state.slopes);
-                failures = if missed < 0.9 * best.1 { 0 } else { failures + 1 };
-                if missed < best.1 {
-                    best = (state.clone(), missed);
-                }
-            }
-        }
-        if self.steps >= self.most {
-            // Whatever was reached last is the best.
+            let share = if self.charge.has_groups() { LOOSE } else { 0.0 };
+            let straight = self.newton(&mut state, &moves, share, TIGHTER * tolerance)?;
+            if std::env::var("TRACE").is_ok() { eprintln!("steps {} straight {straight} moving {} violation {:.2e} objective {} steep {:.2e}", self.steps, moves.iter().filter(|m| **m).count(), self.charge.violation(&state.t, &state.slopes), self.charge.value(&state.t), self.metric.steepness); }
             state = self.look(state.t)?;
             let missed = self.charge.violation(&state.t, &state.slopes);
+            failures = if missed < 0.9 * best.1 || !straight { 0 } else { failures + 1 };
             if missed < best.1 {
-                best = (state, missed);
+                best = (state.clone(), missed);
             }
         }
         Ok(best)
+    }
+
+    /// Accelerated proximal steps until signs stay as they are.
+    fn accelerated(&mut self, state: &mut State, tolerance: f64) -> Result<()> {
+        let (mut before, mut momentum, mut settled) = (state.clone(), 1.0f64, 0);
+        while settled < SETTLED && self.steps < self.most {
+            let next = 0.5 * (1.0 + (1.0 + 4.0 * momentum * momentum).sqrt());
+            let share = (momentum - 1.0) / next;
+            let ahead = |now: &[f64], before: &[f64]| -> Vec<f64> {
+                now.iter().zip(before).map(|(now, before)| now + share * (now - before)).collect()
+            };
+            let y = ahead(&state.t, &before.t);
+            let slopes = ahead(&state.slopes, &before.slopes);
+            let joining = self.charge.joining(&state.t, &state.slopes, JOIN);
+            let z = proximal::step(self.charge, self.metric, &y, &slopes, &state.t, &joining);
+            let by: Vec<f64> = z.iter().zip(&state.t).map(|(z, t)| z - t).collect();
+            let product = self.product(&by)?;
+            // Whether the metric's curvature was enough between y and z.
+            let away: Vec<f64> = z.iter().zip(&y).map(|(z, y)| z - y).collect();
+            let curved: Vec<f64> =
+                product.iter().zip(&state.slopes).zip(&slopes).map(|((p, now), ahead)| p + now - ahead).collect();
+            let metric = self.metric.times(&away);
+            let (found, expected) = (dot(&away, &curved), self.metric.steepness * dot(&away, &metric));
+            if found > 1.001 * expected && expected > 0.0 {
+                self.metric.steepness *= SHORTER * found / expected;
+                (before, momentum) = (state.clone(), 1.0);
+                continue;
+            }
+            // Momentum that leads backwards is lost.
+            let back = -dot(&metric, &by) > 0.0;
+            settled = if signs(&z) == signs(&state.t) { settled + 1 } else { 0 };
+            before = std::mem::replace(
+                state,
+                State { slopes: state.slopes.iter().zip(&product).map(|(s, p)| s + p).collect(), t: z },
+            );
+            momentum = if back { 1.0 } else { next };
+            if std::env::var("TRACE2").is_ok() { eprintln!("   {} support {} violation {:.2e} back {back} steep {:.2} ratio {:.2}", self.steps, self.charge.movable(&state.t, &state.slopes).iter().filter(|x| **x).count(), self.charge.violation(&state.t, &state.slopes), self.metric.steepness, found / expected); }
+            if self.charge.violation(&state.t, &state.slopes) <= tolerance {
+                return Ok(());
+            }
+        }
+        Ok(())
     }
 
     /// The best everything else while penalised effects stay as they are.
@@ -120,33 +179,6 @@ impl Descent<'_> {
             }
         }
         Ok(state)
-    }
-
-    /// A step of all unknowns that never goes up.
-    fn proximal(&mut self, state: &mut State) -> Result<()> {
-        loop {
-            let q: Vec<f64> = self.metric.steep_diagonal();
-            let mut moved: Vec<f64> =
-                state.t.iter().zip(&state.slopes).zip(&q).map(|((t, slope), q)| t - slope / q).collect();
-            self.charge.pay(&q, &mut moved);
-            let by: Vec<f64> = moved.iter().zip(&state.t).map(|(moved, t)| moved - t).collect();
-            let expected: f64 = by.iter().zip(&q).map(|(by, q)| q * by * by).sum();
-            if expected == 0.0 {
-                return Ok(());
-            }
-            let product = self.product(&by)?;
-            let found = dot(&by, &product);
-            if found > (1.0 + 1e-9) * expected && self.steps < self.most {
-                self.metric.steepness *= SHORTER * (found / expected).max(1.0);
-                continue;
-            }
-            if found < 0.5 * expected {
-                self.metric.steepness *= LONGER;
-            }
-            state.t = moved;
-            state.slopes.iter_mut().zip(&product).for_each(|(slope, product)| *slope += product);
-            return Ok(());
-        }
     }
 
     /// Towards the minimum over the unknowns that move, until slopes there are `share` of what they were or `enough`. Says
@@ -250,10 +282,6 @@ impl Descent<'_> {
 
 fn signs(t: &[f64]) -> Vec<i8> {
     t.iter().map(|t| if *t == 0.0 { 0 } else { t.signum() as i8 }).collect()
-}
-
-fn signs_are(signs: &[i8], t: &[f64]) -> bool {
-    self::signs(t) == signs
 }
 
 /// Where a convex function of a length is lowest, by golden sections.

@@ -13,25 +13,25 @@ use faer::Mat;
 use rayon::prelude::*;
 use std::sync::Arc;
 
-/// Bytes that factors of blocks may take.
+/// Bytes that blocks may take.
 const MOST_BYTES: f64 = (2u64 << 30) as f64;
 /// What is added to the diagonal of blocks, relative to it: rounding can make them indefinite.
 const RIDGE: f64 = 1e-10;
 /// A curvature below minus this times the largest is none of rounding.
 const NEGATIVE: f64 = 1e-5;
 
-/// The blocks, entry by entry.
+/// The blocks.
 pub(super) struct Metric {
     unknowns: Arc<Unknowns>,
-    statistics: Vec<Statistics>,
-    sum: Statistics,
+    /// Of each row; the diagonal alone where blocks would take too much memory.
+    blocks: Option<Vec<Matrix<f64>>>,
     /// Of all unknowns.
     pub diagonal: Vec<f64>,
-    /// H is about so many times the blocks.
-    factor: f64,
-    /// By how much the largest curvature exceeds that of the diagonal.
+    /// The least values of all unknowns.
+    pub least: Vec<f64>,
+    /// H is at most about so many times the blocks.
     pub steepness: f64,
-    /// The largest curvature seen, relative to the diagonal.
+    /// The largest such number that was seen.
     largest: f64,
 }
 
@@ -42,41 +42,75 @@ pub(super) struct Factors {
 }
 
 impl Metric {
-    pub fn new(unknowns: Arc<Unknowns>, statistics: Vec<Statistics>) -> Metric {
+    pub fn new(unknowns: Arc<Unknowns>, statistics: &[Statistics]) -> Metric {
         let sum = Statistics::sum(statistics.iter()).expect("data has an environment");
-        let mut metric = Metric {
-            unknowns,
-            statistics,
-            sum,
-            diagonal: Vec::new(),
-            factor: 1.0,
-            steepness: 0.0,
-            largest: 0.0,
+        let rows = 0..unknowns.owns.len();
+        let bytes: f64 = rows.clone().map(|j| 8.0 * (unknowns.row(j).len() as f64).powi(2)).sum();
+        let of = |j: usize| Entries::new(&unknowns.owns[j], statistics, statistics.len(), &sum);
+        let along = |entries: &Entries<'_>| (0..entries.len()).map(|a| entries.entry(a, a)).collect::<Vec<f64>>();
+        let mut diagonal: Vec<f64> =
+            rows.clone().into_par_iter().map(|j| along(&of(j))).collect::<Vec<_>>().concat();
+        // Something that the data does not see has no curvature.
+        let least = (RIDGE * diagonal.iter().fold(0.0f64, |m, v| m.max(*v))).max(f64::MIN_POSITIVE);
+        diagonal.iter_mut().for_each(|entry| *entry = entry.max(least) * (1.0 + RIDGE));
+        let block = |j: usize| {
+            let (entries, start) = (of(j), unknowns.row(j).start);
+            let mut block = Matrix::full(entries.len(), entries.len(), 0.0);
+            for a in 0..entries.len() {
+                block[(a, a)] = diagonal[start + a];
+                for b in 0..a {
+                    let entry = entries.entry(a, b);
+                    block[(a, b)] = entry;
+                    block[(b, a)] = entry;
+                }
+            }
+            block
         };
-        let rows: Vec<Vec<f64>> = (0..metric.unknowns.owns.len())
-            .into_par_iter()
-            .map(|j| {
-                let entries = metric.entries(j);
-                (0..entries.len()).map(|a| entries.entry(a, a)).collect()
+        let blocks = (bytes <= MOST_BYTES).then(|| rows.clone().into_par_iter().map(block).collect());
+        let least = rows
+            .flat_map(|j| {
+                let entries = of(j);
+                (0..entries.len()).map(|a| entries.least(a).unwrap_or(f64::NEG_INFINITY)).collect::<Vec<_>>()
             })
             .collect();
-        let largest = rows.iter().flatten().fold(0.0f64, |m, v| m.max(*v));
-        // Something that the data does not see has no curvature.
-        let least = (RIDGE * largest).max(f64::MIN_POSITIVE);
-        metric.diagonal = rows.into_iter().flatten().map(|entry| entry.max(least)).collect();
-        metric
+        Metric { unknowns, blocks, diagonal, least, steepness: 0.0, largest: 0.0 }
     }
 
-    fn entries(&self, j: usize) -> Entries<'_> {
-        Entries::new(&self.unknowns.owns[j], &self.statistics, self.statistics.len(), &self.sum)
+    /// Multiplies the blocks by the squares of `by`, entry by entry of their rows and columns.
+    pub fn scale(&mut self, by: &[f64]) {
+        self.diagonal.iter_mut().zip(by).for_each(|(entry, by)| *entry *= by * by);
+        for (j, block) in self.blocks.iter_mut().flatten().enumerate() {
+            let by = &by[self.unknowns.row(j)];
+            for a in 0..by.len() {
+                block.row_mut(a).iter_mut().zip(by).for_each(|(entry, b)| *entry *= by[a] * b);
+            }
+        }
     }
 
-    /// tᵀt by the diagonal.
-    pub fn size(&self, t: &[f64]) -> f64 {
-        t.iter().zip(&self.diagonal).map(|(t, entry)| entry * t * t).sum()
+    /// The blocks times t.
+    pub fn times(&self, t: &[f64]) -> Vec<f64> {
+        match &self.blocks {
+            None => t.iter().zip(&self.diagonal).map(|(t, entry)| entry * t).collect(),
+            Some(blocks) => blocks
+                .par_iter()
+                .enumerate()
+                .map(|(j, block)| {
+                    let t = &t[self.unknowns.row(j)];
+                    let row = |a: usize| block.row(a).iter().zip(t).map(|(entry, t)| entry * t).sum::<f64>();
+                    (0..t.len()).map(row).collect::<Vec<f64>>()
+                })
+                .collect::<Vec<_>>()
+                .concat(),
+        }
     }
 
-    /// Takes notice of a curvature along some direction, relative to the diagonal.
+    /// The rows of unknowns, and their blocks.
+    pub fn rows(&self) -> impl Iterator<Item = (std::ops::Range<usize>, Option<&Matrix<f64>>)> {
+        let block = |j: usize| self.blocks.as_ref().map(|blocks| &blocks[j]);
+        (0..self.unknowns.owns.len()).map(move |j| (self.unknowns.row(j), block(j)))
+    }
+
+    /// Takes notice of a curvature along some direction, relative to the blocks'.
     pub fn see(&mut self, curvature: f64) -> Result<()> {
         if !curvature.is_finite() || curvature < -NEGATIVE * self.largest {
             return Err(Error::NonFinite(format!(
@@ -86,23 +120,8 @@ impl Metric {
         if curvature > self.largest {
             self.largest = curvature;
             self.steepness = self.steepness.max(curvature);
-            self.factor = curvature;
         }
         Ok(())
-    }
-
-    /// What proximal steps are divided by.
-    pub fn steep_diagonal(&self) -> Vec<f64> {
-        self.diagonal.iter().map(|entry| self.steepness * entry).collect()
-    }
-
-    /// The least values of all unknowns.
-    pub fn least(&self) -> Vec<f64> {
-        let rows = (0..self.unknowns.owns.len()).flat_map(|j| {
-            let entries = self.entries(j);
-            (0..entries.len()).map(move |a| entries.least(a).unwrap_or(f64::NEG_INFINITY)).collect::<Vec<_>>()
-        });
-        rows.collect()
     }
 
     /// Factors for the unknowns that move, where `added` is the curvature of something else at each.
@@ -110,29 +129,28 @@ impl Metric {
         let members: Vec<Vec<usize>> = (0..self.unknowns.owns.len())
             .map(|j| self.unknowns.row(j).filter(|&k| moves[k]).collect())
             .collect();
-        let diagonal: Vec<f64> =
-            self.diagonal.iter().zip(added).map(|(entry, added)| entry + added / self.factor).collect();
-        let bytes: f64 = members.iter().map(|row| 8.0 * (row.len() as f64).powi(2)).sum();
-        let blocks = bytes <= MOST_BYTES;
+        let diagonal: Vec<f64> = self
+            .diagonal
+            .iter()
+            .zip(added)
+            .map(|(entry, added)| entry + added / self.steepness.max(f64::MIN_POSITIVE))
+            .collect();
         let rows = members
             .into_par_iter()
             .enumerate()
             .map(|(j, row)| {
-                let factor = if blocks { self.block(j, &row, &diagonal) } else { None };
+                let start = self.unknowns.row(j).start;
+                let factor = self.blocks.as_ref().and_then(|blocks| {
+                    let entry = |a: usize, b: usize| match a == b {
+                        true => diagonal[row[a]],
+                        false => blocks[j][(row[a] - start, row[b] - start)],
+                    };
+                    Cholesky::of(Mat::from_fn(row.len(), row.len(), entry).as_ref())
+                });
                 (row, factor)
             })
             .collect();
         Factors { rows, diagonal }
-    }
-
-    fn block(&self, j: usize, row: &[usize], diagonal: &[f64]) -> Option<Cholesky> {
-        let entries = self.entries(j);
-        let start = self.unknowns.row(j).start;
-        let block = Mat::from_fn(row.len(), row.len(), |a, b| match a == b {
-            true => diagonal[row[a]] * (1.0 + RIDGE),
-            false => entries.entry(row[a] - start, row[b] - start),
-        });
-        Cholesky::of(block.as_ref())
     }
 }
 

@@ -12,6 +12,7 @@ mod charge;
 mod descent;
 mod form;
 mod metric;
+mod proximal;
 #[cfg(test)]
 mod tests;
 mod unknowns;
@@ -124,8 +125,8 @@ impl Quadratic {
             Some(gpu) => Statistics::on_gpu(gpu, data, &Design::Linear, kernel, v, progress)?,
             None => Statistics::of(data, &Design::Linear, kernel, v, progress)?,
         };
-        let metric = Metric::new(unknowns.clone(), statistics);
-        let charge = Charge::new(&unknowns, metric.least());
+        let metric = Metric::new(unknowns.clone(), &statistics);
+        let charge = Charge::new(&unknowns, metric.least.clone());
         let start = start(&unknowns, &units(data));
         let way = spec.way.unwrap_or_else(|| cheaper(unknowns.len(), spec.fits));
         let (mut form, mut formed, mut fell_back) = (None, None, false);
@@ -151,6 +152,14 @@ impl Quadratic {
         let mut quadratic =
             Quadratic { unknowns, form, formed, charge, metric, none, steepest: 0.0, steps, fell_back };
         let mut descent = quadratic.descent(progress, u32::MAX);
+        // Noises of different variables act together in KDS, which blocks of rows do not know.
+        let noises: Vec<bool> = descent.charge.least.iter().map(|least| least.is_finite()).collect();
+        let others: Vec<bool> = noises.iter().map(|noise| !noise).collect();
+        let (of_noises, of_others) = (descent.probe(&noises)?, descent.probe(&others)?);
+        eprintln!("factors {of_noises} {of_others}");
+        let root = |is_noise: &bool| (2.0 * if *is_noise { of_noises } else { of_others }).max(f64::MIN_POSITIVE).sqrt();
+        let by: Vec<f64> = noises.iter().map(root).collect();
+        descent.metric.scale(&by);
         let state = descent.hold_effects(start)?;
         quadratic.steps = descent.steps;
         quadratic.steepest = quadratic.charge.steepest(&state.slopes).max(f64::MIN_POSITIVE);

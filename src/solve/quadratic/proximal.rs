@@ -1,0 +1,132 @@
+//! One proximal step in the metric of SKDS' blocks: the minimum of
+//!
+//! ```text
+//! slopesᵀ(z − y) + ½ L (z − y)ᵀ M (z − y) + penalty(z)
+//! ```
+//!
+//! by going round the entries that may change. Without groups every row has a problem of its own.
+
+use super::charge::Charge;
+use super::metric::Metric;
+use crate::Matrix;
+use rayon::prelude::*;
+use std::ops::Range;
+
+/// Rounds at most: a step that is not quite the best one still goes down.
+const ROUNDS: usize = 300;
+/// Done when slopes change by less than this share of what they changed by in the first round.
+const ENOUGH: f64 = 1e-4;
+
+/// One row of the problem.
+struct Row<'a> {
+    range: Range<usize>,
+    block: Option<&'a Matrix<f64>>,
+    diagonal: &'a [f64],
+    /// Which may change.
+    joining: &'a [bool],
+    z: Vec<f64>,
+    /// slopes + L M (z − y).
+    rest: Vec<f64>,
+}
+
+impl Row<'_> {
+    fn q(&self, a: usize, steepness: f64) -> f64 {
+        steepness * self.diagonal[a]
+    }
+
+    /// Sets an entry, and says by how much slopes changed.
+    fn set(&mut self, a: usize, value: f64, steepness: f64) -> f64 {
+        let change = value - self.z[a];
+        if change == 0.0 {
+            return 0.0;
+        }
+        self.z[a] = value;
+        let by = steepness * change;
+        match self.block {
+            Some(block) => {
+                self.rest.iter_mut().zip(block.row(a)).for_each(|(rest, entry)| *rest += by * entry);
+            }
+            None => self.rest[a] += by * self.diagonal[a],
+        }
+        (by * self.diagonal[a]).abs()
+    }
+
+    /// One round of single entries, of all or of those without a penalty.
+    fn round(&mut self, charge: &Charge, steepness: f64, all: bool) -> f64 {
+        let mut worst = 0.0f64;
+        for a in 0..self.z.len() {
+            let k = self.range.start + a;
+            if self.joining[a] && (all || !charge.penalised[k]) {
+                let q = self.q(a, steepness);
+                let value = charge.single(k, q, q * self.z[a] - self.rest[a]);
+                worst = worst.max(self.set(a, value, steepness));
+            }
+        }
+        worst
+    }
+}
+
+/// z, beginning at `from`; entries that do not join stay what they are in `from`, which is 0 or a bound.
+pub(super) fn step(
+    charge: &Charge,
+    metric: &Metric,
+    y: &[f64],
+    slopes: &[f64],
+    from: &[f64],
+    joining: &[bool],
+) -> Vec<f64> {
+    let steepness = metric.steepness;
+    let away: Vec<f64> = from.iter().zip(y).map(|(from, y)| from - y).collect();
+    let moved = metric.times(&away);
+    let mut rows: Vec<Row<'_>> = metric
+        .rows()
+        .map(|(range, block)| Row {
+            block,
+            diagonal: &metric.diagonal[range.clone()],
+            joining: &joining[range.clone()],
+            z: from[range.clone()].to_vec(),
+            rest: range.clone().map(|k| slopes[k] + steepness * moved[k]).collect(),
+            range,
+        })
+        .collect();
+    match charge.has_groups() {
+        false => rows.par_iter_mut().for_each(|row| {
+            until_enough(|| row.round(charge, steepness, true));
+        }),
+        true => {
+            let mut places = vec![(0, 0); from.len()];
+            for (j, row) in rows.iter().enumerate() {
+                row.range.clone().enumerate().for_each(|(a, k)| places[k] = (j, a));
+            }
+            let (mut pulls, mut out) = (Vec::new(), Vec::new());
+            until_enough(|| {
+                let mut worst = rows.iter_mut().map(|row| row.round(charge, steepness, false)).fold(0.0, f64::max);
+                for members in charge.groups() {
+                    pulls.clear();
+                    for &k in members.iter().filter(|&&k| joining[k]) {
+                        let (j, a) = places[k];
+                        let q = rows[j].q(a, steepness);
+                        pulls.push((k, q, q * rows[j].z[a] - rows[j].rest[a]));
+                    }
+                    out.resize(pulls.len(), 0.0);
+                    charge.grouped(&mut pulls, &mut out);
+                    for ((k, _, _), value) in pulls.iter().zip(&out) {
+                        let (j, a) = places[*k];
+                        worst = worst.max(rows[j].set(a, *value, steepness));
+                    }
+                }
+                worst
+            });
+        }
+    }
+    rows.into_iter().flat_map(|row| row.z).collect()
+}
+
+fn until_enough(mut round: impl FnMut() -> f64) {
+    let first = round();
+    for _ in 1..ROUNDS {
+        if round() <= ENOUGH * first {
+            break;
+        }
+    }
+}
