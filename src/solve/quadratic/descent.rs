@@ -19,8 +19,8 @@ const SETTLED: u32 = 5;
 const TIGHTER: f64 = 0.2;
 /// Products of one solution at most.
 const MOST_PRODUCTS: u32 = 500;
-/// Exact looks at the conditions of a minimum without progress, after which rounding allows no better.
-const PATIENCE: u32 = 4;
+/// Rounds without progress, after which rounding allows no better.
+const PATIENCE: u32 = 20;
 /// Points that a line is searched at.
 const LINE_STEPS: usize = 50;
 /// By how much steps become shorter that were too long.
@@ -105,30 +105,35 @@ impl Descent<'_> {
     }
 
     /// From t on, until the conditions of a minimum are missed by at most `tolerance`, in slopes of coefficients, or rounding
-    /// allows no better; and by how much they are.
-    pub fn minimise(&mut self, t: Vec<f64>, tolerance: f64) -> Result<(State, f64)> {
+    /// allows no better.
+    pub fn minimise(&mut self, t: Vec<f64>, tolerance: f64) -> Result<Vec<f64>> {
         let mut state = self.look(t)?;
-        let mut best = (state.clone(), self.charge.violation(&state.t, &state.slopes));
-        let mut failures = 0;
+        let mut best = (state.t.clone(), self.charge.violation(&state.t, &state.slopes));
+        let (mut failures, mut settled) = (0, 0);
         while best.1 > tolerance && failures < PATIENCE && self.steps < self.most {
-            self.accelerated(&mut state, tolerance)?;
+            self.accelerated(&mut state, settled, tolerance)?;
             let moves = self.charge.movable(&state.t, &state.slopes);
             let share = if self.charge.has_groups() { LOOSE } else { 0.0 };
             let straight = self.newton(&mut state, &moves, share, TIGHTER * tolerance)?;
-            if std::env::var("TRACE").is_ok() { eprintln!("steps {} straight {straight} moving {} violation {:.2e} objective {} steep {:.2e}", self.steps, moves.iter().filter(|m| **m).count(), self.charge.violation(&state.t, &state.slopes), self.charge.value(&state.t), self.metric.steepness); }
             state = self.look(state.t)?;
             let missed = self.charge.violation(&state.t, &state.slopes);
-            failures = if missed < 0.9 * best.1 || !straight { 0 } else { failures + 1 };
+            failures = match missed < 0.9 * best.1 {
+                true => 0,
+                // Where signs change, the worst slope need not fall every time.
+                false => failures + if straight { PATIENCE / 4 } else { 1 },
+            };
+            // After a straight way one more step tells whether signs stay.
+            settled = if straight { SETTLED - 1 } else { 0 };
             if missed < best.1 {
-                best = (state.clone(), missed);
+                best = (state.t.clone(), missed);
             }
         }
-        Ok(best)
+        Ok(best.0)
     }
 
     /// Accelerated proximal steps until signs stay as they are.
-    fn accelerated(&mut self, state: &mut State, tolerance: f64) -> Result<()> {
-        let (mut before, mut momentum, mut settled) = (state.clone(), 1.0f64, 0);
+    fn accelerated(&mut self, state: &mut State, mut settled: u32, tolerance: f64) -> Result<()> {
+        let (mut before, mut momentum) = (state.clone(), 1.0f64);
         while settled < SETTLED && self.steps < self.most {
             let next = 0.5 * (1.0 + (1.0 + 4.0 * momentum * momentum).sqrt());
             let share = (momentum - 1.0) / next;
@@ -143,8 +148,12 @@ impl Descent<'_> {
             let product = self.product(&by)?;
             // Whether the metric's curvature was enough between y and z.
             let away: Vec<f64> = z.iter().zip(&y).map(|(z, y)| z - y).collect();
-            let curved: Vec<f64> =
-                product.iter().zip(&state.slopes).zip(&slopes).map(|((p, now), ahead)| p + now - ahead).collect();
+            let curved: Vec<f64> = product
+                .iter()
+                .zip(&state.slopes)
+                .zip(&slopes)
+                .map(|((p, now), ahead)| p + now - ahead)
+                .collect();
             let metric = self.metric.times(&away);
             let (found, expected) = (dot(&away, &curved), self.metric.steepness * dot(&away, &metric));
             if found > 1.001 * expected && expected > 0.0 {
@@ -160,7 +169,6 @@ impl Descent<'_> {
                 State { slopes: state.slopes.iter().zip(&product).map(|(s, p)| s + p).collect(), t: z },
             );
             momentum = if back { 1.0 } else { next };
-            if std::env::var("TRACE2").is_ok() { eprintln!("   {} support {} violation {:.2e} back {back} steep {:.2} ratio {:.2}", self.steps, self.charge.movable(&state.t, &state.slopes).iter().filter(|x| **x).count(), self.charge.violation(&state.t, &state.slopes), self.metric.steepness, found / expected); }
             if self.charge.violation(&state.t, &state.slopes) <= tolerance {
                 return Ok(());
             }

@@ -2,17 +2,20 @@
 //! rows would need too much memory.
 //!
 //! ```text
-//! Loss ──gradient──▶ products with H ──(Formed)──▶ Descent, with SKDS' blocks for a metric ──▶ Solution
+//! engine's gradient or Statistics ──▶ products with H ──(Formed)──▶ Descent, in the metric of SKDS' blocks ──▶ Solution
 //! ```
 //!
-//! For a model that is linear in its coefficients both losses over all pairs are convex quadratics, and one gradient of an
-//! engine is one product with H. Where several fits to the same data are wanted and there are few unknowns, H is formed once.
+//! For a model that is linear in its coefficients both losses over all pairs are convex quadratics, and one gradient is one
+//! product with H. Products of SKDS come from its statistics, those of KDS from an engine. Where many fits to the same data
+//! are wanted and there are few unknowns, H is formed once. What is minimised is what training minimises on all pairs: the
+//! loss, plus the penalty.
 
 mod charge;
 mod descent;
 mod form;
 mod metric;
 mod proximal;
+mod skds;
 #[cfg(test)]
 mod tests;
 mod unknowns;
@@ -25,26 +28,29 @@ use crate::engine::cpu::CpuEngine;
 use crate::engine::gpu::GpuEngine;
 use crate::engine::{Engine, LossSpec};
 use crate::model::{Parameters, Penalty};
-use crate::objective::Estimator;
+use crate::objective::{Estimator, Objective};
 use crate::{Error, Matrix, Progress, Result};
 use charge::Charge;
 use descent::Descent;
 use form::{ByEngine, Form, Formed};
 use metric::Metric;
+use skds::ByStatistics;
 use std::sync::Arc;
 use unknowns::Unknowns;
 
 /// The most unknowns whose H is formed.
 const MOST_FORMED: usize = 1500;
-/// Products that a fit takes without it, about.
-const PRODUCTS_OF_FIT: usize = 150;
+/// Products that a fit takes without it: 40 to 170 were seen on data of 20 to 100 variables.
+const PRODUCTS_OF_FIT: usize = 60;
 /// A form whose smallest eigenvalue is below minus this times the largest is not convex.
 const INDEFINITE: f64 = 1e-10;
+/// H is taken to be so many times steeper than was seen.
+const MARGIN: f64 = 1.5;
 
 /// How products with H are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// By a gradient of the engine each.
+    /// By one gradient each.
     Free,
     /// By H itself, which as many gradients as there are unknowns form.
     Formed,
@@ -62,14 +68,14 @@ pub struct QuadraticSpec<'a> {
     pub multipliers: Option<&'a Matrix<f64>>,
     /// Fits that will be asked for.
     pub fits: usize,
-    /// How products are made; none chooses what takes fewer of the engine's gradients.
+    /// How products are made; none chooses what takes fewer gradients.
     pub way: Option<Way>,
 }
 
-/// A loss of linear models on one dataset, ready for fits with several penalties.
+/// A loss on one dataset, ready for fits with several penalties.
 pub struct Quadratic {
     unknowns: Arc<Unknowns>,
-    /// By the engine, whatever the way.
+    /// By gradients, whatever the way.
     form: Box<dyn Form>,
     formed: Option<Formed>,
     charge: Charge,
@@ -84,7 +90,8 @@ pub struct Quadratic {
 }
 
 impl Quadratic {
-    /// For the linear model, with gradients in f64 on the CPU, or in f32 on `gpu`.
+    /// Passes over the data a few times; gradients of KDS are in f64 on the CPU, or in f32 on `gpu`. KDS is for the linear
+    /// model alone.
     ///
     /// The `u` form is kept only where H is formed and seen to be convex; otherwise the `v` form, which always is, takes its
     /// place.
@@ -92,79 +99,90 @@ impl Quadratic {
         gpu: Option<&GpuEngine>,
         data: &Dataset,
         targets: &Matrix<bool>,
+        design: &Design,
         spec: QuadraticSpec<'_>,
         progress: &Progress,
     ) -> Result<Quadratic> {
-        let (d, environments) = (data.dim(), data.environments());
-        let LossSpec { kernel, estimator, .. } = spec.loss;
-        if estimator == Estimator::Linear {
-            return Err(Error::invalid("the estimator is linear, expected u or v for the exact solver"));
-        }
-        let all: Vec<usize> = (0..environments).collect();
-        let owns = (0..d).map(|j| {
-            let shifted = super::shifted(targets, j, &all);
-            let scaled = if spec.learn_scale { shifted.clone() } else { Vec::new() };
-            let known = spec.multipliers.map(|multipliers| multipliers.row(j));
-            Own::new(&Design::Linear, d, j, known, shifted, scaled)
-        });
-        let unknowns = Arc::new(Unknowns::new(owns.collect(), d + 1, environments));
-        let by_engine = |estimator: Estimator| -> Result<Box<dyn Form>> {
-            let (loss, units) = (LossSpec { estimator, ..spec.loss }, units(data));
-            let unknowns = unknowns.clone();
-            Ok(match gpu {
-                None => {
-                    Box::new(ByEngine::<f64>::new(CpuEngine.load(data, &loss)?, unknowns, units, progress)?)
+        let LossSpec { objective, kernel, estimator } = spec.loss;
+        check(design, &spec)?;
+        let unknowns = Arc::new(unknowns(targets, design, &spec));
+        let units = units(data);
+        let start = start(&unknowns, &units);
+        let statistics = |estimator: Estimator| {
+            let all = match gpu {
+                Some(gpu) => Statistics::on_gpu(gpu, data, design, kernel, estimator, progress)?,
+                None => Statistics::of(data, design, kernel, estimator, progress)?,
+            };
+            Ok(Arc::new(ByStatistics::new(unknowns.clone(), all)))
+        };
+        let of_v = statistics(Estimator::V)?;
+        let by_gradients = |estimator: Estimator| -> Result<Box<dyn Form>> {
+            let (spec, unknowns, units) =
+                (LossSpec { estimator, ..spec.loss }, unknowns.clone(), units.clone());
+            Ok(match (objective, gpu) {
+                (Objective::Skds, _) if estimator == Estimator::V => Box::new(of_v.clone()),
+                (Objective::Skds, _) => Box::new(statistics(estimator)?),
+                (Objective::Kds, None) => {
+                    Box::new(ByEngine::<f64>::new(CpuEngine.load(data, &spec)?, unknowns, units, progress)?)
                 }
-                Some(gpu) => {
-                    Box::new(ByEngine::<f32>::new(gpu.load(data, &loss)?, unknowns, units, progress)?)
+                (Objective::Kds, Some(gpu)) => {
+                    Box::new(ByEngine::<f32>::new(gpu.load(data, &spec)?, unknowns, units, progress)?)
                 }
             })
         };
-        let v = Estimator::V;
-        let statistics = match gpu {
-            Some(gpu) => Statistics::on_gpu(gpu, data, &Design::Linear, kernel, v, progress)?,
-            None => Statistics::of(data, &Design::Linear, kernel, v, progress)?,
+        let way = spec.way.unwrap_or_else(|| cheaper(objective, unknowns.len(), spec.fits));
+        let form_it = |estimator: Estimator| -> Result<(Box<dyn Form>, Option<Formed>)> {
+            let mut form = by_gradients(estimator)?;
+            let formed = match way {
+                Way::Formed => Some(Formed::of(&mut *form, &start, progress)?),
+                Way::Free => None,
+            };
+            Ok((form, formed))
         };
-        let metric = Metric::new(unknowns.clone(), &statistics);
-        let charge = Charge::new(&unknowns, metric.least.clone());
-        let start = start(&unknowns, &units(data));
-        let way = spec.way.unwrap_or_else(|| cheaper(unknowns.len(), spec.fits));
-        let (mut form, mut formed, mut fell_back) = (None, None, false);
-        if way == Way::Formed {
-            let mut one = by_engine(estimator)?;
-            let h = Formed::of(&mut *one, &start, progress)?;
-            if estimator == v || h.convexity()? >= -INDEFINITE {
-                (form, formed) = (Some(one), Some(h));
+        let (form, formed, fell_back) = match (estimator, way) {
+            (Estimator::U, Way::Free) => {
+                let (form, formed) = form_it(Estimator::V)?;
+                (form, formed, true)
             }
-        }
-        let form = match form {
-            Some(form) => form,
-            None => {
-                fell_back = estimator != v;
-                let mut form = by_engine(v)?;
-                if way == Way::Formed {
-                    formed = Some(Formed::of(&mut *form, &start, progress)?);
+            _ => {
+                let (form, formed) = form_it(estimator)?;
+                let convex = |formed: &Formed| Ok(formed.convexity()? >= -INDEFINITE);
+                match estimator == Estimator::V || formed.as_ref().map_or(Ok(true), convex)? {
+                    true => (form, formed, false),
+                    false => {
+                        let (form, formed) = form_it(Estimator::V)?;
+                        (form, formed, true)
+                    }
                 }
-                form
             }
         };
-        let (none, steps) = (Vec::new(), 0);
+        let metric = Metric::new(unknowns.clone(), of_v);
+        let charge = Charge::new(&unknowns, metric.least.clone());
+        let (none, steps, steepest) = (Vec::new(), 0, 0.0);
         let mut quadratic =
-            Quadratic { unknowns, form, formed, charge, metric, none, steepest: 0.0, steps, fell_back };
-        let mut descent = quadratic.descent(progress, u32::MAX);
+            Quadratic { unknowns, form, formed, charge, metric, none, steepest, steps, fell_back };
+        quadratic.prepare(start, progress)?;
+        Ok(quadratic)
+    }
+
+    /// Finds the metric's scale, and the best that there is without effects.
+    fn prepare(&mut self, start: Vec<f64>, progress: &Progress) -> Result<()> {
+        let mut descent = self.descent(progress, u32::MAX);
         // Noises of different variables act together in KDS, which blocks of rows do not know.
         let noises: Vec<bool> = descent.charge.least.iter().map(|least| least.is_finite()).collect();
         let others: Vec<bool> = noises.iter().map(|noise| !noise).collect();
         let (of_noises, of_others) = (descent.probe(&noises)?, descent.probe(&others)?);
-        eprintln!("factors {of_noises} {of_others}");
-        let root = |is_noise: &bool| (2.0 * if *is_noise { of_noises } else { of_others }).max(f64::MIN_POSITIVE).sqrt();
+        let root = |is_noise: &bool| {
+            let steepness = MARGIN * if *is_noise { of_noises } else { of_others };
+            if steepness > 0.0 { steepness.sqrt() } else { 1.0 }
+        };
         let by: Vec<f64> = noises.iter().map(root).collect();
         descent.metric.scale(&by);
         let state = descent.hold_effects(start)?;
-        quadratic.steps = descent.steps;
-        quadratic.steepest = quadratic.charge.steepest(&state.slopes).max(f64::MIN_POSITIVE);
-        quadratic.none = state.t;
-        Ok(quadratic)
+        self.steps = descent.steps;
+        self.steepest = self.charge.steepest(&state.slopes).max(f64::MIN_POSITIVE);
+        self.none = state.t;
+        Ok(())
     }
 
     fn descent<'a>(&'a mut self, progress: &'a Progress, most: u32) -> Descent<'a> {
@@ -180,7 +198,7 @@ impl Quadratic {
         if self.formed.is_some() { Way::Formed } else { Way::Free }
     }
 
-    /// Products that fits took so far, without those that formed H.
+    /// Products that were made so far, without those that formed H.
     pub fn steps(&self) -> u32 {
         self.steps
     }
@@ -190,9 +208,10 @@ impl Quadratic {
         self.unknowns.len()
     }
 
-    /// The minimum with a penalty, from a model nearby if there is one, otherwise from no effects. What is left is said by
-    /// [`Solution::violation`], by the engine's own gradient; it can be above the tolerance where rounding or `tolerance.steps`
-    /// allow no better.
+    /// The minimum with a penalty, from a model nearby if there is one, otherwise from no effects.
+    ///
+    /// [`Solution::violation`] is by the gradient itself, relative to the largest slope of an effect where there are none. It is
+    /// above the tolerance only where rounding or `tolerance.steps`, the most products, allow no better.
     pub fn fit(
         &mut self,
         penalty: Option<Penalty>,
@@ -200,38 +219,62 @@ impl Quadratic {
         tolerance: Tolerance,
         progress: &Progress,
     ) -> Result<Solution> {
-        let d = self.unknowns.owns.len();
         let mut t = match from {
             Some(from) => self.unknowns.of_parameters(from)?,
             None => self.none.clone(),
         };
         t.iter_mut().zip(&self.charge.least).for_each(|(t, least)| *t = t.max(*least));
-        self.charge.set(penalty, d);
+        self.charge.set(penalty, self.unknowns.owns.len());
         let enough = tolerance.violation * self.steepest;
         let mut descent = self.descent(progress, tolerance.steps);
-        let (state, _) = descent.minimise(t, enough)?;
+        let t = descent.minimise(t, enough)?;
         self.steps += descent.steps;
-        let mut slopes = vec![0.0; state.t.len()];
-        let loss = self.form.look(&state.t, &mut slopes, progress)?;
+        let mut slopes = vec![0.0; t.len()];
+        let loss = self.form.look(&t, &mut slopes, progress)?;
         let mut coefficients = self.unknowns.coefficients();
-        self.unknowns.spread(&state.t, true, &mut coefficients);
+        self.unknowns.spread(&t, true, &mut coefficients);
         Ok(Solution {
             parameters: self.unknowns.parameters(&coefficients, LEAST_NOISE),
             loss,
-            penalty: self.charge.value(&state.t),
-            violation: self.charge.violation(&state.t, &slopes) / self.steepest,
+            penalty: self.charge.value(&t),
+            violation: self.charge.violation(&t, &slopes) / self.steepest,
         })
     }
 }
 
-/// The way that takes fewer gradients of the engine for so many fits: forming H takes one for each unknown, and fits nothing
-/// then.
-fn cheaper(unknowns: usize, fits: usize) -> Way {
-    if unknowns <= MOST_FORMED && unknowns <= PRODUCTS_OF_FIT.saturating_mul(fits) {
-        Way::Formed
-    } else {
-        Way::Free
+fn check(design: &Design, spec: &QuadraticSpec<'_>) -> Result<()> {
+    if spec.loss.estimator == Estimator::Linear {
+        return Err(Error::invalid("the estimator is linear, expected u or v for the exact solver"));
     }
+    if spec.loss.objective == Objective::Kds && *design != Design::Linear {
+        return Err(Error::invalid("the objective is kds for a drift of given functions, expected skds"));
+    }
+    if spec.learn_scale && design.amounts() > 1 {
+        return Err(Error::invalid(format!(
+            "noises of targets are to be learnt where noise has {} functions, expected one",
+            design.amounts()
+        )));
+    }
+    Ok(())
+}
+
+fn unknowns(targets: &Matrix<bool>, design: &Design, spec: &QuadraticSpec<'_>) -> Unknowns {
+    let (environments, d) = (targets.rows(), targets.cols());
+    let all: Vec<usize> = (0..environments).collect();
+    let own = |j: usize| {
+        let shifted = super::shifted(targets, j, &all);
+        let scaled = if spec.learn_scale { shifted.clone() } else { Vec::new() };
+        let known = spec.multipliers.map(|multipliers| multipliers.row(j));
+        Own::new(design, d, j, known, shifted, scaled)
+    };
+    Unknowns::new(design.clone(), (0..d).map(own).collect(), environments)
+}
+
+/// The way that takes fewer gradients for so many fits: forming H takes one for each unknown, and fits next to nothing then.
+/// Products of SKDS cost next to nothing anyway.
+fn cheaper(objective: Objective, unknowns: usize, fits: usize) -> Way {
+    let few = unknowns <= MOST_FORMED && unknowns <= PRODUCTS_OF_FIT.saturating_mul(fits);
+    if objective == Objective::Kds && few { Way::Formed } else { Way::Free }
 }
 
 /// Mean squared deviations of each variable from the means of environments.
@@ -250,13 +293,12 @@ fn units(data: &Dataset) -> Vec<f64> {
     squares.into_iter().map(mean).map(|unit| if unit > f64::MIN_POSITIVE { unit } else { 1.0 }).collect()
 }
 
-/// No effects, and noises of the size of the data.
+/// No effects, and noises of the size of the data: those of independent variables.
 fn start(unknowns: &Unknowns, units: &[f64]) -> Vec<f64> {
     let mut coefficients = unknowns.coefficients();
     for (j, unit) in units.iter().enumerate() {
         coefficients.amounts[(j, 0)] = 2.0 * unit;
         unknowns.owns[j].scaled.iter().for_each(|&e| coefficients.noises[(e, j)] = 2.0 * unit);
     }
-    let parameters = unknowns.parameters(&coefficients, LEAST_NOISE);
-    unknowns.of_parameters(&parameters).expect("parameters of the right shape")
+    unknowns.gather_values(&coefficients)
 }

@@ -10,26 +10,23 @@ use super::charge::Charge;
 use super::metric::Metric;
 use crate::Matrix;
 use rayon::prelude::*;
-use std::ops::Range;
 
 /// Rounds at most: a step that is not quite the best one still goes down.
 const ROUNDS: usize = 300;
 /// Done when slopes change by less than this share of what they changed by in the first round.
 const ENOUGH: f64 = 1e-4;
 
-/// One row of the problem.
-struct Row<'a> {
-    range: Range<usize>,
-    block: Option<&'a Matrix<f64>>,
-    diagonal: &'a [f64],
-    /// Which may change.
-    joining: &'a [bool],
+/// One row of the problem: the entries that may change.
+struct Row {
+    members: Vec<usize>,
+    block: Option<Matrix<f64>>,
+    diagonal: Vec<f64>,
     z: Vec<f64>,
     /// slopes + L M (z − y).
     rest: Vec<f64>,
 }
 
-impl Row<'_> {
+impl Row {
     fn q(&self, a: usize, steepness: f64) -> f64 {
         steepness * self.diagonal[a]
     }
@@ -42,7 +39,7 @@ impl Row<'_> {
         }
         self.z[a] = value;
         let by = steepness * change;
-        match self.block {
+        match &self.block {
             Some(block) => {
                 self.rest.iter_mut().zip(block.row(a)).for_each(|(rest, entry)| *rest += by * entry);
             }
@@ -55,8 +52,8 @@ impl Row<'_> {
     fn round(&mut self, charge: &Charge, steepness: f64, all: bool) -> f64 {
         let mut worst = 0.0f64;
         for a in 0..self.z.len() {
-            let k = self.range.start + a;
-            if self.joining[a] && (all || !charge.penalised[k]) {
+            let k = self.members[a];
+            if all || !charge.penalised[k] {
                 let q = self.q(a, steepness);
                 let value = charge.single(k, q, q * self.z[a] - self.rest[a]);
                 worst = worst.max(self.set(a, value, steepness));
@@ -78,15 +75,15 @@ pub(super) fn step(
     let steepness = metric.steepness;
     let away: Vec<f64> = from.iter().zip(y).map(|(from, y)| from - y).collect();
     let moved = metric.times(&away);
-    let mut rows: Vec<Row<'_>> = metric
-        .rows()
-        .map(|(range, block)| Row {
+    let mut rows: Vec<Row> = metric
+        .blocks(joining)
+        .into_iter()
+        .map(|(members, block)| Row {
             block,
-            diagonal: &metric.diagonal[range.clone()],
-            joining: &joining[range.clone()],
-            z: from[range.clone()].to_vec(),
-            rest: range.clone().map(|k| slopes[k] + steepness * moved[k]).collect(),
-            range,
+            diagonal: members.iter().map(|&k| metric.diagonal[k]).collect(),
+            z: members.iter().map(|&k| from[k]).collect(),
+            rest: members.iter().map(|&k| slopes[k] + steepness * moved[k]).collect(),
+            members,
         })
         .collect();
     match charge.has_groups() {
@@ -96,11 +93,12 @@ pub(super) fn step(
         true => {
             let mut places = vec![(0, 0); from.len()];
             for (j, row) in rows.iter().enumerate() {
-                row.range.clone().enumerate().for_each(|(a, k)| places[k] = (j, a));
+                row.members.iter().enumerate().for_each(|(a, &k)| places[k] = (j, a));
             }
             let (mut pulls, mut out) = (Vec::new(), Vec::new());
             until_enough(|| {
-                let mut worst = rows.iter_mut().map(|row| row.round(charge, steepness, false)).fold(0.0, f64::max);
+                let single = rows.iter_mut().map(|row| row.round(charge, steepness, false));
+                let mut worst = single.fold(0.0, f64::max);
                 for members in charge.groups() {
                     pulls.clear();
                     for &k in members.iter().filter(|&&k| joining[k]) {
@@ -119,7 +117,11 @@ pub(super) fn step(
             });
         }
     }
-    rows.into_iter().flat_map(|row| row.z).collect()
+    let mut z = from.to_vec();
+    for row in &rows {
+        row.members.iter().zip(&row.z).for_each(|(&k, value)| z[k] = *value);
+    }
+    z
 }
 
 fn until_enough(mut round: impl FnMut() -> f64) {

@@ -2,6 +2,7 @@
 //! noises of targets. The coefficients of drift and noise are linear in it.
 
 use crate::model::{Drift, Noise, Parameters};
+use crate::solve::Design;
 use crate::solve::coordinate::Own;
 use crate::{Error, Matrix, Result};
 use std::ops::Range;
@@ -32,6 +33,7 @@ impl Coefficients {
 
 /// The places of all unknowns.
 pub(super) struct Unknowns {
+    design: Design,
     /// Row by row.
     pub owns: Vec<Own>,
     starts: Vec<usize>,
@@ -48,13 +50,14 @@ struct Places {
 }
 
 impl Unknowns {
-    pub fn new(owns: Vec<Own>, features: usize, environments: usize) -> Self {
+    pub fn new(design: Design, owns: Vec<Own>, environments: usize) -> Self {
+        let features = design.features(owns.len());
         let mut starts = vec![0];
         for own in &owns {
             let row = own.penalised.len() + own.free.len() + own.amounts;
             starts.push(starts[starts.len() - 1] + row + own.shifted.len() + own.scaled.len());
         }
-        Unknowns { owns, starts, features, environments }
+        Unknowns { design, owns, starts, features, environments }
     }
 
     pub fn len(&self) -> usize {
@@ -149,19 +152,22 @@ impl Unknowns {
         groups
     }
 
-    /// Coefficients of a linear model as parameters, with squared noises of at least `least`.
+    /// Coefficients as parameters of a model, with squared noises of at least `least`.
     pub fn parameters(&self, of: &Coefficients, least: f64) -> Parameters<f64> {
         let (d, last) = (self.owns.len(), self.features - 1);
-        let mut parameters = Parameters {
-            drift: Drift::Linear { weights: Matrix::from_fn(d, d, |j, i| of.drift[(j, i)]) },
-            biases: (0..d).map(|j| of.drift[(j, last)]).collect(),
-            noise: Noise::Diagonal {
-                log_noise: (0..d).map(|j| 0.5 * of.amounts[(j, 0)].max(least).ln()).collect(),
-            },
-            shift: Some(of.shifts.clone()),
-            log_scale: None,
+        let (drift, noise) = match &self.design {
+            Design::Linear => {
+                let log_noise = (0..d).map(|j| 0.5 * of.amounts[(j, 0)].max(least).ln()).collect();
+                let weights = Matrix::from_fn(d, d, |j, i| of.drift[(j, i)]);
+                (Drift::Linear { weights }, Noise::Diagonal { log_noise })
+            }
+            Design::Basis { basis, .. } => {
+                let coefficients = Matrix::from_fn(d, last, |j, p| of.drift[(j, p)] / basis.scales[p]);
+                let drift = Drift::Basis { basis: basis.clone(), coefficients };
+                (drift, Noise::Basis { amounts: of.amounts.clone() })
+            }
         };
-        if self.has_noises() {
+        let log_scale = self.has_noises().then(|| {
             let mut scales = Matrix::full(self.environments, d, 0.0);
             for (j, own) in self.owns.iter().enumerate() {
                 let shared = of.amounts[(j, 0)].max(least);
@@ -169,36 +175,73 @@ impl Unknowns {
                     scales[(e, j)] = 0.5 * (of.noises[(e, j)].max(least) / shared).ln();
                 }
             }
-            parameters.log_scale = Some(scales);
-        }
-        parameters
+            scales
+        });
+        let biases = (0..d).map(|j| of.drift[(j, last)]).collect();
+        Parameters { drift, biases, noise, shift: Some(of.shifts.clone()), log_scale }
     }
 
-    /// The vector of a linear model; effects that are held at 0 and shifts that are not sought are left out.
+    /// The vector of a model; effects that are held at 0 and shifts that are not sought are left out.
     pub fn of_parameters(&self, parameters: &Parameters<f64>) -> Result<Vec<f64>> {
-        let d = self.owns.len();
-        parameters.check_fits(d, self.environments)?;
-        let (Drift::Linear { weights }, Noise::Diagonal { log_noise }) =
-            (&parameters.drift, &parameters.noise)
-        else {
-            return Err(Error::invalid(
-                "the fit begins from a model that is not linear, expected a linear one",
-            ));
+        let (d, last) = (self.owns.len(), self.features - 1);
+        parameters.check_shapes()?;
+        let (drift, amounts) = match (&self.design, &parameters.drift, &parameters.noise) {
+            (Design::Linear, Drift::Linear { weights }, Noise::Diagonal { log_noise })
+                if log_noise.len() == d =>
+            {
+                (weights.clone(), Matrix::from_fn(d, 1, |j, _| (2.0 * log_noise[j]).exp()))
+            }
+            (
+                Design::Basis { basis, .. },
+                Drift::Basis { basis: other, coefficients },
+                Noise::Basis { amounts },
+            ) if basis == other => {
+                (Matrix::from_fn(d, last, |j, p| coefficients[(j, p)] * basis.scales[p]), amounts.clone())
+            }
+            _ => {
+                return Err(Error::invalid(format!(
+                    "the fit begins from a model with the drift {} of {} variables, expected the form that is fitted",
+                    parameters.drift.name(),
+                    parameters.dim()
+                )));
+            }
         };
-        let scale = |e: usize, j: usize| parameters.log_scale.as_ref().map_or(0.0, |scales| scales[(e, j)]);
+        if let Some(found) = parameters.environments().filter(|found| *found != self.environments) {
+            return Err(Error::invalid(format!(
+                "the fit begins from a model with interventions of {found} environments, expected {}",
+                self.environments
+            )));
+        }
+        let entry =
+            |table: &Option<Matrix<f64>>, e: usize, j: usize| table.as_ref().map_or(0.0, |t| t[(e, j)]);
+        let by_environment = |of: &dyn Fn(usize, usize) -> f64| Matrix::from_fn(self.environments, d, of);
+        Ok(self.gather_values(&Coefficients {
+            drift: Matrix::from_fn(
+                d,
+                last + 1,
+                |j, p| if p == last { parameters.biases[j] } else { drift[(j, p)] },
+            ),
+            shifts: by_environment(&|e, j| entry(&parameters.shift, e, j)),
+            noises: by_environment(&|e, j| {
+                amounts[(j, 0)] * (2.0 * entry(&parameters.log_scale, e, j)).exp()
+            }),
+            amounts,
+        }))
+    }
+
+    /// The vector that stands for coefficients.
+    pub fn gather_values(&self, of: &Coefficients) -> Vec<f64> {
         let mut t = vec![0.0; self.len()];
         for (j, own) in self.owns.iter().enumerate() {
             let places = self.places(j);
-            let coefficient = |at: usize| if at == d { parameters.biases[j] } else { weights[(j, at)] };
+            let row = of.drift.row(j);
             let effects = t[self.penalised(j)].iter_mut();
-            own.effects().zip(effects).for_each(|((at, unit), t)| *t = coefficient(at) / unit);
-            own.free.iter().zip(&mut t[places.free]).for_each(|(&at, t)| *t = coefficient(at));
-            t[places.amounts].fill((2.0 * log_noise[j]).exp());
-            let shift = |e: usize| parameters.shift.as_ref().map_or(0.0, |shifts| shifts[(e, j)]);
-            own.shifted.iter().zip(&mut t[places.shifts]).for_each(|(&e, t)| *t = shift(e));
-            let noise = |e: usize| (2.0 * (log_noise[j] + scale(e, j))).exp();
-            own.scaled.iter().zip(&mut t[places.noises]).for_each(|(&e, t)| *t = noise(e));
+            own.effects().zip(effects).for_each(|((at, unit), t)| *t = row[at] / unit);
+            own.free.iter().zip(&mut t[places.free]).for_each(|(&at, t)| *t = row[at]);
+            t[places.amounts].copy_from_slice(of.amounts.row(j));
+            own.shifted.iter().zip(&mut t[places.shifts]).for_each(|(&e, t)| *t = of.shifts[(e, j)]);
+            own.scaled.iter().zip(&mut t[places.noises]).for_each(|(&e, t)| *t = of.noises[(e, j)]);
         }
-        Ok(t)
+        t
     }
 }
