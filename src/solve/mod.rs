@@ -357,6 +357,11 @@ pub(crate) fn fits_at_once(d: usize, features: usize) -> usize {
     if room < rayon::current_num_threads() { room.max(1) } else { usize::MAX }
 }
 
+/// Whether the direct solver, [`Exact`], has room for a penalty; where it has not, [`Quadratic`] serves.
+pub fn has_room(d: usize, design: &Design, kind: PenaltyKind) -> bool {
+    check_room(d, design.features(d), kind).is_ok()
+}
+
 /// Whether the problems of all variables fit into memory at once.
 pub(crate) fn check_room(d: usize, features: usize, kind: PenaltyKind) -> Result<()> {
     let bytes = bytes_of_fit(d, features, kind);

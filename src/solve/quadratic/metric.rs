@@ -128,6 +128,12 @@ impl Metric {
         out
     }
 
+    /// As if there were no room for blocks.
+    #[cfg(test)]
+    pub fn forget(&mut self) {
+        self.kept = None;
+    }
+
     /// Takes notice of a curvature along some direction, relative to the blocks'.
     pub fn see(&mut self, curvature: f64) -> Result<()> {
         if !curvature.is_finite() || curvature < -NEGATIVE * self.largest {

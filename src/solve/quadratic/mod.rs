@@ -11,6 +11,8 @@
 //! loss, plus the penalty.
 
 mod charge;
+#[cfg(test)]
+mod consistency_tests;
 mod descent;
 mod form;
 mod metric;

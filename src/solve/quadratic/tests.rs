@@ -4,24 +4,24 @@ use crate::model::{Drift, Noise, PenaltyKind};
 use crate::solve::tests::{basis, data, kernels};
 use crate::solve::{Exact, Spec};
 
-const TIGHT: Tolerance = Tolerance { violation: 1e-9, steps: 3000 };
-const KDS: Objective = Objective::Kds;
-const V: Estimator = Estimator::V;
+pub(super) const TIGHT: Tolerance = Tolerance { violation: 1e-9, steps: 3000 };
+pub(super) const KDS: Objective = Objective::Kds;
+pub(super) const V: Estimator = Estimator::V;
 
-fn spec(objective: Objective, kernel: Kernel, estimator: Estimator) -> QuadraticSpec<'static> {
+pub(super) fn spec(objective: Objective, kernel: Kernel, estimator: Estimator) -> QuadraticSpec<'static> {
     let loss = LossSpec { objective, kernel, estimator };
     QuadraticSpec { loss, learn_scale: false, multipliers: None, fits: 1, way: Some(Way::Free) }
 }
 
-fn quadratic(data: &Dataset, spec: QuadraticSpec<'_>) -> Quadratic {
+pub(super) fn quadratic(data: &Dataset, spec: QuadraticSpec<'_>) -> Quadratic {
     Quadratic::new(None, data, data.targets(), &Design::Linear, spec, &Progress::default()).unwrap()
 }
 
-fn fit(data: &Dataset, spec: QuadraticSpec<'_>, penalty: Option<Penalty>) -> Solution {
+pub(super) fn fit(data: &Dataset, spec: QuadraticSpec<'_>, penalty: Option<Penalty>) -> Solution {
     quadratic(data, spec).fit(penalty, None, TIGHT, &Progress::default()).unwrap()
 }
 
-fn weights(solution: &Solution) -> &Matrix<f64> {
+pub(super) fn weights(solution: &Solution) -> &Matrix<f64> {
     let Drift::Linear { weights } = &solution.parameters.drift else { unreachable!() };
     weights
 }
@@ -98,6 +98,18 @@ fn minima_of_kernel_kds_have_no_slope_by_the_engine() {
             }
         }
     }
+}
+
+#[test]
+fn what_is_no_minimum_is_seen() {
+    let data = data(&[60, 50, 40], 4, 3);
+    let penalty = Penalty { kind: PenaltyKind::Ingoing, lambda: 0.02 };
+    let spec = spec(KDS, Kernel::Rbf { bandwidth: 1.7 }, V);
+    let mut found = fit(&data, spec, Some(penalty));
+    assert!(missed(&data, &spec, penalty, &found) < 1e-7);
+    found.parameters.biases[0] += 1e-4;
+    found.loss = CpuEngine.load(&data, &spec.loss).unwrap().evaluate(&found.parameters, None).unwrap();
+    assert!(missed(&data, &spec, penalty, &found) > 1e-6);
 }
 
 #[test]
