@@ -5,6 +5,7 @@ use super::stabilize::shrunk;
 use super::tuning::resampled;
 use super::{Cell, MARGIN, Problem, Tuning, bounds};
 use crate::data::Dataset;
+use crate::engine::LossSpec;
 use crate::model::{Drift, Intervals, LawKind, Member, Parameters, Penalty, PenaltyKind};
 use crate::objective::Estimator;
 use crate::solve::moments::Tolerance;
@@ -71,19 +72,14 @@ impl Problem {
             (None, Some(candidate)) => vec![(1.0, candidate)],
             (None, None) => Vec::new(),
         };
-        if parts.is_empty() || matches!(self.design, Design::Basis { .. }) {
-            let kernel = match parts.first() {
-                Some((_, candidate)) => {
-                    self.recipe.kernel.with_bandwidth(candidate.bandwidth.unwrap_or(1.0))?
-                }
-                None => self.spec.loss.kernel,
-            };
-            let penalty = match parts.first() {
-                Some((_, candidate)) => {
-                    Some(Penalty { kind: PenaltyKind::Ingoing, lambda: candidate.lambda })
-                }
-                None => self.spec.penalty,
-            };
+        if parts.is_empty() {
+            let loss = LossSpec { estimator, ..self.spec.loss };
+            let (solution, _) = self.minimum(None, data, loss, progress)?;
+            return self.kept(solution.parameters, LawKind::Diffusion);
+        }
+        if let (Design::Basis { .. }, Some((_, candidate))) = (&self.design, parts.first()) {
+            let kernel = self.recipe.kernel.with_bandwidth(candidate.bandwidth.unwrap_or(1.0))?;
+            let penalty = Some(Penalty { kind: PenaltyKind::Ingoing, lambda: candidate.lambda });
             let spec = Spec { kernel, estimator, penalty, learn_scale: self.recipe.learn_scale };
             let (targets, design, known) = (&self.targets, &self.design, self.multipliers());
             let exact = Exact::on(None, data, targets, design, known, spec, progress)?;

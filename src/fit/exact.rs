@@ -3,17 +3,23 @@
 use super::choose::{Candidate, Choice, Common, Fit, Method};
 use super::select::{self, Search, Selected};
 use super::{Problem, Recipe, Solver, Stability, Strength, TargetChoice, Tuning};
+use crate::data::Dataset;
 use crate::engine::LossSpec;
 use crate::engine::gpu::GpuEngine;
 use crate::model::{Drift, LawKind, Member, Model, PenaltyKind};
 use crate::objective::{Estimator, Objective};
 use crate::solve::moments::Tolerance;
-use crate::solve::{Exact, Spec};
+use crate::solve::{Exact, Quadratic, QuadraticSpec, Solution, Spec, has_room};
 use crate::{Error, Progress, Result};
 use serde_json::json;
 
 /// A minimum by more than this is none.
 const LARGEST_VIOLATION: f64 = 1e-6;
+/// The same where slopes are known in single precision.
+const LARGEST_IN_F32: f64 = 1e-3;
+/// What a fit by products with a quadratic form is taken to.
+const BY_PRODUCTS: Tolerance = Tolerance { violation: 1e-8, steps: 20_000 };
+const BY_PRODUCTS_IN_F32: Tolerance = Tolerance { violation: 1e-4, steps: 2000 };
 /// What a fit by moments is taken to.
 const BY_MOMENTS: Tolerance = Tolerance { violation: 1e-9, steps: 200_000 };
 
@@ -98,19 +104,13 @@ impl Problem {
     }
 
     fn solve_once(&self, gpu: Option<&GpuEngine>, progress: &Progress) -> Result<ExactFit> {
-        if self.recipe.objective == Objective::Kds {
-            return Err(Error::invalid("kds over pairs is not there yet, expected the kernel quadratic"));
-        }
-        let LossSpec { kernel, estimator, .. } = self.spec.loss;
-        let spec =
-            Spec { kernel, estimator, penalty: self.spec.penalty, learn_scale: self.recipe.learn_scale };
-        let known = self.multipliers();
-        let exact = Exact::on(gpu, &self.data, &self.targets, &self.design, known, spec, progress)?;
-        let solution = exact.solve()?;
-        check(solution.violation)?;
-        let estimator = if exact.fell_back { Estimator::V } else { estimator };
-        let loss = LossSpec { estimator, ..self.spec.loss };
-        let (model, stability) = self.finish(solution.parameters, &loss)?;
+        let spec = self.spec.loss;
+        let (solution, fell_back) = self.minimum(gpu, &self.data, spec, progress)?;
+        let reached = if self.is_in_f32(gpu) { LARGEST_IN_F32 } else { LARGEST_VIOLATION };
+        check(solution.violation, reached)?;
+        progress.add(1)?;
+        let estimator = if fell_back { Estimator::V } else { spec.estimator };
+        let (model, stability) = self.finish(solution.parameters, &LossSpec { estimator, ..spec })?;
         Ok(ExactFit {
             model,
             stability,
@@ -118,9 +118,37 @@ impl Problem {
             penalty: Some(solution.penalty),
             violation: solution.violation,
             estimator: Some(estimator),
-            fell_back: exact.fell_back,
+            fell_back,
             tuning: None,
         })
+    }
+
+    /// Whether products with the quadratic form of the loss are made in single precision.
+    fn is_in_f32(&self, gpu: Option<&GpuEngine>) -> bool {
+        gpu.is_some() && self.spec.loss.objective == Objective::Kds
+    }
+
+    /// The minimum of a loss over all pairs with the penalty of the settings, and whether the `v` form took the place of the `u`
+    /// form: directly where that is possible, otherwise by products with its quadratic form.
+    pub(super) fn minimum(
+        &self,
+        gpu: Option<&GpuEngine>,
+        data: &Dataset,
+        loss: LossSpec,
+        progress: &Progress,
+    ) -> Result<(Solution, bool)> {
+        let (targets, design, multipliers) = (&self.targets, &self.design, self.multipliers());
+        let (penalty, learn_scale) = (self.spec.penalty, self.recipe.learn_scale);
+        let kind = penalty.map_or(PenaltyKind::Ingoing, |penalty| penalty.kind);
+        if loss.objective == Objective::Skds && has_room(data.dim(), design, kind) {
+            let spec = Spec { kernel: loss.kernel, estimator: loss.estimator, penalty, learn_scale };
+            let exact = Exact::on(gpu, data, targets, design, multipliers, spec, progress)?;
+            return Ok((exact.solve()?, exact.fell_back));
+        }
+        let spec = QuadraticSpec { loss, learn_scale, multipliers, fits: 1, way: None };
+        let mut quadratic = Quadratic::new(gpu, data, targets, design, spec, progress)?;
+        let tolerance = if self.is_in_f32(gpu) { BY_PRODUCTS_IN_F32 } else { BY_PRODUCTS };
+        Ok((quadratic.fit(penalty, None, tolerance, progress)?, quadratic.fell_back))
     }
 
     fn solve_tuned(&self, gpu: Option<&GpuEngine>, progress: &Progress) -> Result<ExactFit> {
@@ -156,7 +184,7 @@ impl Problem {
         let candidate = self.by_moments().expect("the solver sees moments");
         let fit = self.common(None).fits(&self.data, &[candidate], BY_MOMENTS, progress)?.remove(0);
         progress.add(1)?;
-        check(fit.violation)?;
+        check(fit.violation, LARGEST_VIOLATION)?;
         self.finish_members(vec![(1.0, fit)], None)
     }
 
@@ -209,11 +237,11 @@ impl Problem {
     }
 }
 
-fn check(violation: f64) -> Result<()> {
-    match violation <= LARGEST_VIOLATION {
+fn check(violation: f64, largest: f64) -> Result<()> {
+    match violation <= largest {
         true => Ok(()),
         false => Err(Error::NonFinite(format!(
-            "the fit misses its optimality conditions by {violation:.1e}, expected at most {LARGEST_VIOLATION:.0e}: try a larger lambda"
+            "the fit misses its optimality conditions by {violation:.1e}, expected at most {largest:.0e}: try a larger lambda"
         ))),
     }
 }

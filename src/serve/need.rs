@@ -5,6 +5,7 @@ use super::store::{DatasetInfo, ModelInfo};
 use crate::fit::{AdamRecipe, EnvironmentsPerStep, Form, Solver, considers_pairs};
 use crate::model::PenaltyKind;
 use crate::model::basis::FeatureChoice;
+use crate::objective::Objective;
 use crate::predict::{MATCHING_SAMPLES, law_samples};
 use crate::sample::{Method, Sampler};
 use crate::solve::{bytes_of_fit, fits_at_once};
@@ -144,6 +145,9 @@ impl Sizes {
             1.0 + (self.environments.len() as f64).min(if d == features { 10.0 } else { f64::INFINITY });
         let (passes, fits) = if tuned { (5.0, 60.0 * folds) } else { (1.0, 1.0) };
         let times = 1.0 + request.bootstrap.unwrap_or(0) as f64;
+        // KDS over pairs: a hundred or two gradients.
+        let kds = matches!(recipe.solver, Solver::Exact { .. }) && recipe.objective == Objective::Kds;
+        let passes = if kds { 200.0 } else { passes };
         let once = passes * 12.0 * self.all_pairs() * features + fits * 4.0 * d * features.powi(3);
         // Every resample's drift, noise, and shift and scale in each environment are kept until all are there.
         let kept = d * (features + 2.0 + 2.0 * self.environments.len() as f64);
