@@ -202,9 +202,7 @@ impl Choice<'_> {
         candidates.extend(by_pairs);
         let scores = rows::scores(&self.common, self.data, &candidates, COMPARED, self.seed, progress)?;
         let means: Vec<Option<f64>> = scores.iter().map(|scores| Some(mean_and_error(scores).0)).collect();
-        let is_nothing = |candidate: &Candidate| candidate.method == Method::Nothing;
-        let nothing = candidates.iter().position(is_nothing).expect("no effect is a candidate");
-        let weights = weigh(&means, rows::SAMPLES, nothing);
+        let weights = weigh(&candidates, &means, rows::SAMPLES);
         let cells = cells(&candidates, &scores, &weights, self.common.penalty);
         Ok(Tuning {
             held_out: "rows",

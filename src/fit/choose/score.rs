@@ -9,13 +9,13 @@ use crate::{Matrix, Progress, Result};
 use rayon::prelude::*;
 
 /// The least weight of a member; the smaller ones go.
-const LEAST_WEIGHT: f64 = 0.1;
+const LEAST_WEIGHT: f64 = 0.05;
 /// A path ends where its next candidate is not expected to weigh as much as this beside the best one.
 const HOPELESS: f64 = 0.02;
 /// How much faster than so far a path may be expected to get better.
 const HOPE: f64 = 3.0;
 /// The most members.
-const MOST_MEMBERS: usize = 5;
+const MOST_MEMBERS: usize = 8;
 
 /// Predictions of left-out environments, and how far from the truth they are.
 pub(in crate::fit) struct Scores {
@@ -174,7 +174,7 @@ impl Scores {
     pub fn weights(&self, environments: &[usize]) -> Vec<f64> {
         let scores: Vec<Option<f64>> =
             (0..self.candidates.len()).map(|c| self.score(c, environments)).collect();
-        weigh(&scores, environments.len(), self.nothing())
+        weigh(&self.candidates, &scores, environments.len())
     }
 
     /// The candidate without effects.
@@ -208,19 +208,25 @@ impl Scores {
     }
 }
 
-/// Weights fall with the scores, the faster the more was held out; `nothing` is the candidate that has all if nobody has a score.
-pub(super) fn weigh(scores: &[Option<f64>], count: usize, nothing: usize) -> Vec<f64> {
+/// The weights of candidates: they fall with the scores, the faster the more was held out.
+pub(super) fn weigh(candidates: &[Candidate], scores: &[Option<f64>], count: usize) -> Vec<f64> {
     let best = scores.iter().flatten().copied().fold(f64::INFINITY, f64::min);
-    let mut weights: Vec<f64> = scores
+    let mut methods: Vec<Method> = candidates.iter().map(|candidate| candidate.method).collect();
+    methods.retain(|method| *method != Method::Nothing);
+    let among_others = methods.iter().any(|method| *method != methods[0]);
+    let prior = |method: Method| if among_others { method.prior() } else { 1.0 };
+    let mut weights: Vec<f64> = candidates
         .iter()
-        .map(|score| match score {
-            Some(score) if score.is_finite() => weight(score - best, count),
+        .zip(scores)
+        .map(|(candidate, score)| match score {
+            Some(score) if score.is_finite() => prior(candidate.method) * weight(score - best, count),
             _ => 0.0,
         })
         .collect();
     if weights.iter().all(|weight| *weight == 0.0) {
         // Nobody has predicted anything.
-        weights[nothing] = 1.0;
+        let nothing = candidates.iter().position(|candidate| candidate.method == Method::Nothing);
+        weights[nothing.expect("no effect is a candidate")] = 1.0;
     }
     normalise(&mut weights);
     let mut order: Vec<usize> = (0..weights.len()).collect();
@@ -236,7 +242,7 @@ pub(super) fn weigh(scores: &[Option<f64>], count: usize, nothing: usize) -> Vec
 
 /// What a candidate weighs whose score is above the best one.
 fn weight(above: f64, environments: usize) -> f64 {
-    (-0.5 * environments as f64 * above).exp()
+    (-(environments as f64) * above).exp()
 }
 
 /// Whether a path has nothing more to offer: what can be expected of its next candidates weighs nothing beside the best of all. Where
@@ -292,8 +298,8 @@ mod tests {
     fn weights_fall_with_scores() {
         let all = scores([-1.0, -1.0], [-0.5, -0.5], [1.0, 1.0]);
         let weights = all.weights(&[0, 1]);
-        // exp(−2/2 · 0.5) beside 1; no effect has exp(−2), less than a tenth of the sum, and goes.
-        let second = (-0.5f64).exp();
+        // exp(−2 · 0.5) beside 1; no effect has exp(−4), less than a twentieth of the sum, and goes.
+        let second = (-1.0f64).exp();
         assert!((weights[0] - 1.0 / (1.0 + second)).abs() < 1e-12);
         assert!((weights[1] - second / (1.0 + second)).abs() < 1e-12);
         assert!(weights[2..].iter().all(|weight| *weight == 0.0));
@@ -310,7 +316,7 @@ mod tests {
         let all = scores([-20.0, 2.0], [40.0, 40.0], [0.0, 0.0]);
         let outlook = all.outlook();
         // Left out, the first is predicted by both, of which no effect has the weight 1/(1 + e⁻¹); the second by the candidate.
-        let share = 1.0 / (1.0 + (-1.0f64).exp());
+        let share = 1.0 / (1.0 + (-2.0f64).exp());
         let first = 2.0 * (share + (1.0 - share) * (-10.0f64).exp()).ln();
         assert!((outlook.ratio.ln() - 0.5 * (first + 2.0)).abs() < 1e-3, "{}", outlook.ratio.ln());
         assert!(outlook.low < outlook.ratio && outlook.ratio < outlook.high);
@@ -320,9 +326,9 @@ mod tests {
 
     #[test]
     fn paths_end_where_there_is_no_hope() {
-        // exp(−10/2 · 0.9) < 0.02 < exp(−10/2 · 0.7).
-        assert!(ended(&[0.45, 0.675], 0.0, 10, 3));
-        assert!(!ended(&[0.35, 0.525], 0.0, 10, 3));
+        // exp(−10 · 0.45) < 0.02 < exp(−10 · 0.35).
+        assert!(ended(&[0.225, 0.3375], 0.0, 10, 3));
+        assert!(!ended(&[0.175, 0.2625], 0.0, 10, 3));
         // Downwards by 0.5, three times as fast and twice more: 2 is within reach, 5 is not.
         assert!(!ended(&[2.5, 2.0], 0.0, 10, 2));
         assert!(ended(&[5.5, 5.0], 0.0, 10, 2));
