@@ -270,10 +270,10 @@ fn noise_that_would_be_negative_is_held_at_its_least() {
 fn a_u_form_that_is_not_convex_is_replaced_by_the_v_form() {
     let small = data(&[8, 8], 4, 1);
     let kernel = Kernel::TiltedRbf { bandwidth: 6.0 };
-    let penalty = Some(Penalty { kind: PenaltyKind::Ingoing, lambda: 0.05 });
+    let penalty = Penalty { kind: PenaltyKind::Ingoing, lambda: 0.05 };
     let of = |estimator: Estimator, way: Way| {
         let mut fit = quadratic(&small, QuadraticSpec { way: Some(way), ..spec(KDS, kernel, estimator) });
-        (fit.fell_back, fit.fit(penalty, None, TIGHT, &Progress::default()).unwrap())
+        (fit.fell_back, fit.fit(Some(penalty), None, TIGHT, &Progress::default()).unwrap())
     };
     for way in [Way::Free, Way::Formed] {
         let (fell_back, u) = of(Estimator::U, way);
@@ -286,10 +286,8 @@ fn a_u_form_that_is_not_convex_is_replaced_by_the_v_form() {
     let kernel = Kernel::Rbf { bandwidth: 0.7 };
     let formed = QuadraticSpec { way: Some(Way::Formed), ..spec(KDS, kernel, Estimator::U) };
     assert!(!quadratic(&large, formed).fell_back);
-    let found = fit(&large, formed, penalty);
-    assert!(
-        missed(&large, &QuadraticSpec { way: Some(Way::Formed), ..formed }, penalty.unwrap(), &found) < 1e-7
-    );
+    let found = fit(&large, formed, Some(penalty));
+    assert!(missed(&large, &QuadraticSpec { way: Some(Way::Formed), ..formed }, penalty, &found) < 1e-7);
     let linear = spec(KDS, kernel, Estimator::Linear);
     let refused =
         Quadratic::new(None, &large, large.targets(), &Design::Linear, linear, &Progress::default());
