@@ -12,6 +12,8 @@ use rayon::prelude::*;
 const LEAST_WEIGHT: f64 = 0.05;
 /// A path ends where its next candidate is not expected to weigh as much as this beside the best one.
 const HOPELESS: f64 = 0.02;
+/// With so many variables or fewer, and each intervention left out by itself, paths are gone to their end.
+const ALWAYS_WHOLE: usize = 100;
 /// How much faster than so far a path may be expected to get better.
 const HOPE: f64 = 3.0;
 /// The most members.
@@ -49,6 +51,8 @@ impl Scores {
             .into_par_iter()
             .map(|fold| Pool::new(moments, common.targets, &folds.parts_of(fold), common.learn_scale))
             .collect::<Result<_>>()?;
+        // Few interventions make paths that go up before they go down, and few variables make them cheap.
+        let may_end = scores.environments.len() > folds.left_out.len() || moments.dim() > ALWAYS_WHOLE;
         // No effect comes first: there is no need to go on with what is far behind it.
         for method in [Method::Nothing, Method::Kds, Method::Structural] {
             let of_method: Vec<usize> =
@@ -70,7 +74,7 @@ impl Scores {
                 past.extend(scores.score(c, &scores.all()));
                 let best = scores.best(&scores.all());
                 let left = of_method.len() - step - 1;
-                if ended(&past, best, scores.environments.len(), left) {
+                if may_end && ended(&past, best, scores.environments.len(), left) {
                     progress.add((left * pools.len()) as u64)?;
                     break;
                 }
@@ -251,8 +255,8 @@ fn ended(path: &[f64], best: f64, environments: usize, left: usize) -> bool {
     let [.., before, last] = path else { return false };
     let step = last - before;
     let expected = if step < 0.0 { last + HOPE * step * left as f64 } else { last + step };
-    // Two that predict nothing at all have no difference.
-    expected.is_nan() || weight(expected - best, environments) < HOPELESS
+    // Two that predict nothing at all have no difference. Scores err, so the root of the weight counts.
+    expected.is_nan() || weight(expected - best, environments).sqrt() < HOPELESS
 }
 
 fn normalise(weights: &mut [f64]) {
@@ -326,9 +330,9 @@ mod tests {
 
     #[test]
     fn paths_end_where_there_is_no_hope() {
-        // exp(−10 · 0.45) < 0.02 < exp(−10 · 0.35).
-        assert!(ended(&[0.225, 0.3375], 0.0, 10, 3));
-        assert!(!ended(&[0.175, 0.2625], 0.0, 10, 3));
+        // exp(−10/2 · 0.9) < 0.02 < exp(−10/2 · 0.7).
+        assert!(ended(&[0.45, 0.675], 0.0, 10, 3));
+        assert!(!ended(&[0.35, 0.525], 0.0, 10, 3));
         // Downwards by 0.5, three times as fast and twice more: 2 is within reach, 5 is not.
         assert!(!ended(&[2.5, 2.0], 0.0, 10, 2));
         assert!(ended(&[5.5, 5.0], 0.0, 10, 2));
