@@ -128,16 +128,16 @@ pub(super) struct Args {
     #[arg(long)]
     kernel: Option<KernelChoice>,
     /// Bandwidth of the kernel, in standard deviations: a number above 0, or 'auto' for the median distance between
-    /// samples [default: tuned, or auto for adam]
+    /// samples [default: chosen, or auto]
     #[arg(long, value_name = "H", allow_hyphen_values = true)]
     bandwidth: Option<Bandwidth>,
     /// Which pairs: linear (neighbouring rows of a batch), u or v (all pairs) [default: v, or linear for adam]
     #[arg(long)]
     estimator: Option<EstimatorChoice>,
-    /// Group lasso on effects: ingoing, outgoing, both or none [default: tuned, or both]
+    /// Group lasso on effects: ingoing, outgoing, both or none [default: chosen, or both; ingoing for kds by moments and structural equations]
     #[arg(long)]
     penalty: Option<PenaltyChoice>,
-    /// Weight of the penalty [default: tuned, or 0.1]
+    /// Weight of the penalty [default: chosen, or 0.1]
     #[arg(long, allow_hyphen_values = true)]
     lambda: Option<f64>,
     /// Steps of Adam [default: 20000]

@@ -253,7 +253,7 @@ fn scales_unknown_targets_and_known_edges() {
 }
 
 #[test]
-fn noise_that_would_be_negative_is_held_at_its_least() {
+fn noises_are_never_below_their_least() {
     // The second variable follows the first without noise of its own, and a shift makes up for nothing.
     let one = data(&[80], 1, 2).environment(0);
     let both = Matrix::from_fn(80, 2, |i, j| if j == 0 { one[(i, 0)] } else { -0.02 * one[(i, 0)].powi(3) });
