@@ -36,7 +36,6 @@ impl Lu {
 
     /// Replaces each column of `right` by A⁻¹ times it; what comes out is not finite if A is singular.
     pub(crate) fn solve_in_place(&self, right: MatMut<'_, f64>) {
-        let d = self.factors.nrows();
         let (mut blocks, mut rest) = (Vec::new(), right);
         while rest.ncols() > 0 {
             let width = SOLVE_COLS.min(rest.ncols());
@@ -44,13 +43,46 @@ impl Lu {
             blocks.push(block);
             rest = others;
         }
-        blocks.into_par_iter().for_each(|block| {
-            let scratch = solve::solve_in_place_scratch::<usize, f64>(d, block.ncols(), Par::Seq);
-            let order = PermRef::new_checked(&self.order, &self.order_back, d);
-            let factors = self.factors.as_ref();
-            with_stack(scratch, |stack| {
-                solve::solve_in_place_with_conj(factors, factors, order, Conj::No, block, Par::Seq, stack);
-            });
+        blocks.into_par_iter().for_each(|block| self.solve_on_one_thread(block));
+    }
+
+    /// The sign of the determinant, and the logarithm of its size.
+    pub(crate) fn determinant(&self) -> (f64, f64) {
+        let (mut sign, mut log) = (1.0, 0.0);
+        for j in 0..self.order.len() {
+            sign *= self.factors[(j, j)].signum();
+            log += self.factors[(j, j)].abs().ln();
+        }
+        // Every cycle of even length turns the sign.
+        let mut seen = vec![false; self.order.len()];
+        for first in 0..self.order.len() {
+            let (mut at, mut length) = (first, 0);
+            while !seen[at] {
+                (seen[at], at, length) = (true, self.order[at], length + 1);
+            }
+            if length > 0 && length % 2 == 0 {
+                sign = -sign;
+            }
+        }
+        (sign, log)
+    }
+
+    /// The inverse, where others have work of their own.
+    pub(crate) fn inverse_on_one_thread(&self) -> Mat<f64> {
+        let d = self.factors.nrows();
+        let mut inverse = Mat::identity(d, d);
+        self.solve_on_one_thread(inverse.as_mut());
+        inverse
+    }
+
+    /// Like [`solve_in_place`](Self::solve_in_place), where others have work of their own.
+    pub(crate) fn solve_on_one_thread(&self, right: MatMut<'_, f64>) {
+        let d = self.factors.nrows();
+        let scratch = solve::solve_in_place_scratch::<usize, f64>(d, right.ncols(), Par::Seq);
+        let order = PermRef::new_checked(&self.order, &self.order_back, d);
+        let factors = self.factors.as_ref();
+        with_stack(scratch, |stack| {
+            solve::solve_in_place_with_conj(factors, factors, order, Conj::No, right, Par::Seq, stack);
         });
     }
 

@@ -2,17 +2,17 @@
 
 use super::device::DeviceArgs;
 use super::remote::{self, Remote};
-use super::{print_json, print_report};
+use super::{print_json, print_report, progress};
 use crate::data::Dataset;
 use crate::engine::{Device, State};
 use crate::fit::{
-    AdamRecipe, Checkpoint, EnvironmentsPerStep, EstimatorChoice, Knowledge, ModelKind, PenaltyChoice,
-    Problem, Record, Rhythm, Settings, SolverChoice, Stability, Support, TargetChoice, Watcher,
-    check_resamples,
+    AdamRecipe, Checkpoint, EnvironmentsPerStep, EstimatorChoice, KernelChoice, Knowledge, ModelKind,
+    PenaltyChoice, Problem, Record, Rhythm, Settings, SolverChoice, Stability, Support, TargetChoice,
+    Watcher, check_resamples,
 };
-use crate::kernel::{Bandwidth, KernelKind};
-use crate::model::Activation;
+use crate::kernel::Bandwidth;
 use crate::model::basis::FeatureChoice;
+use crate::model::{Activation, LawKind};
 use crate::objective::Objective;
 use crate::serve::{FitRequest, Request};
 use crate::stderr::say;
@@ -25,21 +25,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
-/// Fit a stationary diffusion to samples: the exact minimum where there is one, otherwise by steps of Adam.
+/// Learn from samples which variable drives which, and what interventions do: by exact minima where there are any, otherwise by steps
+/// of Adam.
 #[derive(clap::Args)]
 #[command(
-    after_help = "SKDS of a linear drift is convex: the exact solver finds its minimum from one pass over all pairs, verifies
-it, and chooses bandwidth and penalty by what they predict of environments that are left out. The scores are
-in MODEL.tuning.csv and MODEL.tuning.svg. Everything else is fitted by steps of Adam: beside MODEL.safetensors
-appear MODEL.log.jsonl (the loss as it went), MODEL.loss.svg (its picture) and, while the fit runs,
-MODEL.checkpoint.safetensors. Ctrl-C keeps a checkpoint; --resume goes on from it.
+    after_help = "Without settings, several linear models are considered: KDS by moments, SKDS, structural equations, and no effect
+at all, each over a path of penalties. Interventions are left out in turn and predicted by what was learned without
+them. The model is what predicts best, or the average of those that predict about as well; the answer says what was chosen,
+what the others scored, and what error to expect of an intervention that nobody made, beside that of predicting no effect.
+All scores are in MODEL.tuning.csv and MODEL.tuning.svg. --objective, --kernel and --law fix what is considered;
+--lambda, --penalty or --bandwidth a single fit.
+
+Neural drifts, and fits with an option of Adam, take steps on batches: beside MODEL.safetensors appear MODEL.log.jsonl (the
+loss as it went), MODEL.loss.svg (its picture) and, while the fit runs, MODEL.checkpoint.safetensors. Ctrl-C keeps a
+checkpoint; --resume goes on from it.
 
 Every fit first centres and scales all variables by their mean and standard deviation in the first
 environment, so units do not matter: --bandwidth is in standard deviations. The model and everything
 that is computed from it are in the data's units.
 
 Examples:
-  # The defaults: SKDS, linear drift, tilted RBF kernel, exact, with bandwidth and penalty chosen
+  # The defaults: linear models, chosen by what they predict
   skds fit train.npz -o model.safetensors
 
   # Measurements from a table, with the targets of each environment in a second one
@@ -49,8 +55,14 @@ Examples:
   # harvest,rain,forbidden' > edges.csv
   skds fit fields.csv --edges edges.csv -o model.safetensors
 
-  # The exact minimum for given settings
+  # KDS by moments at one penalty, with intervals for every effect
+  skds fit train.npz -o model.safetensors --objective kds --lambda 0.1 --bootstrap 200
+
+  # The exact minimum of the paper's loss for given settings
   skds fit train.npz -o model.safetensors --bandwidth 3 --penalty ingoing --lambda 0.1
+
+  # Noise that stays with each row instead of fluctuating
+  skds fit train.npz -o model.safetensors --law structural
 
   # The paper's settings for its linear systems
   skds fit train.npz -o model.safetensors --solver adam --bandwidth 7 --lambda 0.1
@@ -74,12 +86,12 @@ pub(super) struct Args {
     /// Settings from a TOML file, by the names of these flags with _ for -; flags win over it
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// How to minimise the loss: exact (the convex minimum: skds, linear drift or basis), adam (steps on batches), or auto
-    /// (exact where it applies, unless you set an option of adam) [default: auto]
+    /// How to minimise the loss: exact (the convex minimum of a linear drift, or of skds with a basis), adam (steps on
+    /// batches), or auto (exact where it applies, unless you set an option of adam) [default: auto]
     #[arg(long)]
     solver: Option<SolverChoice>,
-    /// Choose bandwidth and penalty by what they predict (exact solver). The default if neither --bandwidth nor
-    /// --penalty nor --lambda is given
+    /// Choose by what is predicted (exact solver). The default if neither --bandwidth nor --penalty nor --lambda is
+    /// given
     #[arg(long)]
     tune: bool,
     /// Intervals for every effect from fits to N resamples of the rows, for example 200 (exact solver); 'skds graph' shows
@@ -104,23 +116,28 @@ pub(super) struct Args {
     /// Nonlinearity of the mlp: sigmoid, tanh or relu [default: sigmoid]
     #[arg(long)]
     activation: Option<Activation>,
-    /// Which loss: skds or kds [default: skds]
+    /// What the noise of a linear drift does: diffusion (it fluctuates) or structural (it stays, another for every row:
+    /// structural equations with feedback) [default: chosen]
+    #[arg(long)]
+    law: Option<LawKind>,
+    /// Which loss: skds or kds [default: chosen; skds if a bandwidth or a penalty is given]
     #[arg(long)]
     objective: Option<Objective>,
-    /// Which kernel: rbf, tilted-rbf or imq-plus [default: tilted-rbf]
+    /// Which kernel: rbf, tilted-rbf, imq-plus, or quadratic (means and covariances alone, for kds)
+    /// [default: quadratic for kds of a linear drift, otherwise tilted-rbf]
     #[arg(long)]
-    kernel: Option<KernelKind>,
+    kernel: Option<KernelChoice>,
     /// Bandwidth of the kernel, in standard deviations: a number above 0, or 'auto' for the median distance between
-    /// samples [default: tuned, or auto for adam]
+    /// samples [default: chosen, or auto]
     #[arg(long, value_name = "H", allow_hyphen_values = true)]
     bandwidth: Option<Bandwidth>,
     /// Which pairs: linear (neighbouring rows of a batch), u or v (all pairs) [default: v, or linear for adam]
     #[arg(long)]
     estimator: Option<EstimatorChoice>,
-    /// Group lasso on effects: ingoing, outgoing, both or none [default: tuned, or both]
+    /// Group lasso on effects: ingoing, outgoing, both or none [default: chosen, or both; ingoing for kds by moments and structural equations]
     #[arg(long)]
     penalty: Option<PenaltyChoice>,
-    /// Weight of the penalty [default: tuned, or 0.1]
+    /// Weight of the penalty [default: chosen, or 0.1]
     #[arg(long, allow_hyphen_values = true)]
     lambda: Option<f64>,
     /// Steps of Adam [default: 20000]
@@ -171,7 +188,7 @@ pub(super) struct Args {
     /// Steps between checkpoints
     #[arg(long, value_name = "STEPS", default_value_t = 2000)]
     checkpoint_every: u32,
-    /// Print JSON lines: one per report, and one at the end
+    /// Print JSON lines: some while the fit runs, and one at the end
     #[arg(long)]
     json: bool,
 }
@@ -218,11 +235,14 @@ pub(super) fn run(args: &Args) -> Result<()> {
         }
         (_, None) => {}
     }
+    let reading = progress::Watch::saying(format!("reading {}", args.data.display()));
     let data = Dataset::read(&args.data, args.targets.as_deref().filter(|_| !unknown))?;
     let problem = match &args.edges {
         Some(path) => Problem::knowing(&data, &settings, Knowledge::read(path, data.names())?)?,
         None => Problem::new(&data, &settings)?,
     };
+    // The problem has its own copy, in the units of the fit.
+    drop((data, reading));
     let Some(AdamRecipe { steps, .. }) = problem.recipe.solver.adam().copied() else {
         // In f64 on the CPU unless a GPU is asked for by name: exactness is what this solver is for.
         let gpu = if args.device.device == Device::Auto { None } else { args.device.gpu_or_cpu()? };
@@ -332,6 +352,7 @@ impl Args {
             activation: self.activation,
             features: self.features.clone(),
             diffusion: self.diffusion.clone(),
+            law: self.law,
             objective: self.objective,
             kernel: self.kernel,
             bandwidth: self.bandwidth,

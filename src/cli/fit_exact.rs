@@ -17,14 +17,15 @@ struct Report<'a> {
     model: &'a Path,
     solver: &'static str,
     device: String,
-    loss: f64,
-    penalty: f64,
+    loss: Option<f64>,
+    penalty: Option<f64>,
     violation: f64,
-    estimator: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    estimator: Option<&'static str>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     u_form_is_not_convex: bool,
     bandwidth: Option<f64>,
-    lambda: f64,
+    lambda: Option<f64>,
     seconds: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     bootstrap: Option<usize>,
@@ -46,15 +47,16 @@ pub(super) fn run(
 ) -> Result<()> {
     let start = Instant::now();
     let progress = Arc::new(Progress::default());
-    let watch = Watch::new("fits", progress.clone(), problem.solves());
+    let watch = if json { Watch::json } else { Watch::new };
+    let shown = watch("fits", progress.clone(), problem.solves());
     let mut fit = problem.solve(gpu, &progress)?;
-    drop(watch);
+    drop(shown);
     let seconds = start.elapsed().as_secs_f64();
     if let Some(count) = bootstrap {
         let progress = Arc::new(Progress::default());
-        let watch = Watch::new("resamples", progress.clone(), count as u64);
+        let shown = watch("resamples", progress.clone(), count as u64);
         fit.model.intervals = Some(Box::new(problem.bootstrap(fit.tuning.as_ref(), count, &progress)?));
-        drop(watch);
+        drop(shown);
     }
     fit.write(path)?;
     let leading = fit.tuning.as_ref().map(|tuning| &tuning.cells[tuning.leading]);
@@ -65,15 +67,15 @@ pub(super) fn run(
         loss: fit.loss,
         penalty: fit.penalty,
         violation: fit.violation,
-        estimator: fit.estimator.name(),
+        estimator: fit.estimator.map(|estimator| estimator.name()),
         u_form_is_not_convex: fit.fell_back,
         bandwidth: match leading {
             Some(cell) => cell.bandwidth,
-            None => problem.spec.loss.kernel.bandwidth(),
+            None => problem.recipe.solver.fixed().and(problem.spec.loss.kernel.bandwidth()),
         },
-        lambda: match (leading, problem.recipe.solver.fixed()) {
-            (Some(cell), _) => cell.lambda,
-            (None, fixed) => fixed.map_or(f64::NAN, |fixed| fixed.lambda),
+        lambda: match leading {
+            Some(cell) => Some(cell.lambda),
+            None => problem.recipe.solver.strength().map(|strength| strength.lambda),
         },
         seconds,
         bootstrap,
@@ -86,36 +88,13 @@ pub(super) fn run(
 }
 
 fn to_text(report: &Report<'_>, problem: &Problem, fit: &ExactFit) -> String {
-    let averaged = fit.tuning.as_ref().is_some_and(Tuning::is_average);
-    let bandwidth = report.bandwidth.map_or(String::new(), |h| format!(", bandwidth {h:.4}"));
-    let mut lines = vec![
-        format!("SKDS {} model, {} kernel{bandwidth}", problem.recipe.form.kind(), problem.recipe.kernel),
-        format!(
-            "  {} over all pairs ({}) on {} in {:.3} s",
-            if averaged { "exact minima, averaged," } else { "exact minimum" },
-            report.estimator,
-            report.device,
-            report.seconds
-        ),
-    ];
-    if report.u_form_is_not_convex {
-        lines.push(
-            "  the u form is not convex on this sample: the v form, which always is, took its place".into(),
-        );
-    }
-    lines.push(format!(
-        "  loss {:.6e}, penalty {:.6e}, optimality conditions to {:.0e}",
-        report.loss, report.penalty, report.violation
-    ));
-    if let Some(tuning) = &fit.tuning {
-        lines.push(format!("  {}", tuning.explained()));
-    }
-    lines.push(format!("  {}", report.stability.sentence()));
-    let support = report.support.sentences().into_iter();
-    lines.extend(support.chain(problem.remark()).map(|remark| format!("  {remark}")));
+    let mut lines = vec![fit.title(problem)];
+    let mut say = |line: String| lines.push(format!("  {line}"));
+    fit.course(problem, &report.device, report.seconds).into_iter().for_each(&mut say);
+    fit.findings(problem).into_iter().for_each(&mut say);
     if let Some(count) = report.bootstrap {
-        lines.push(format!("  95 % intervals from {count} resamples of the rows; see 'skds graph'"));
+        say(format!("95 % intervals from {count} resamples of the rows; see 'skds graph'"));
     }
-    lines.push(format!("  written to {}", report.model.display()));
+    say(format!("written to {}", report.model.display()));
     lines.join("\n")
 }

@@ -75,6 +75,11 @@ fn top(text: &str) -> Result<usize> {
 #[derive(Serialize)]
 struct Report<'a> {
     model: &'static str,
+    /// What the noise does; members of an ensemble may differ.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    law: Option<&'static str>,
+    /// Models that are averaged; 0 if there is only one.
+    members: usize,
     standardized: bool,
     variables: &'a [String],
     total: usize,
@@ -93,6 +98,9 @@ struct Named<'a> {
     standard: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     interval: Option<(f64, f64)>,
+    /// In how many members of an ensemble, and of how many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    members: Option<(usize, usize)>,
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
@@ -125,9 +133,12 @@ impl<'a> Report<'a> {
             strength: e.strength,
             standard: e.standard,
             interval: e.interval,
+            members: e.members,
         };
         Report {
             model: model.parameters.drift.name(),
+            law: model.members.is_empty().then(|| model.law.name()),
+            members: model.members.len(),
             standardized: model.standardization.is_some() || model.parameters.is_basis(),
             variables: &model.names,
             total: graph.effects().len(),
@@ -143,9 +154,13 @@ impl<'a> Report<'a> {
 
     /// `strong` effects reach the threshold.
     fn to_text(&self, args: &Args, strong: usize) -> String {
+        let kind = match (self.members, self.law) {
+            (0, Some("structural")) => format!("{} model of structural equations", self.model),
+            (0, _) => format!("{} model", self.model),
+            (count, _) => format!("average of {count} {} models", self.model),
+        };
         let mut lines = vec![format!(
-            "{} model, {} variables, {} effects, {} units",
-            self.model,
+            "{kind}, {} variables, {} effects, {} units",
             self.variables.len(),
             self.total,
             self.units()
@@ -182,11 +197,13 @@ fn table(effects: &[Named<'_>]) -> Vec<String> {
     let plain = |name: &str| name.replace(char::is_control, " ");
     let intervals = effects.iter().any(|e| e.interval.is_some());
     let standard = effects.iter().any(|e| e.standard.is_some());
+    let members = effects.iter().any(|e| e.members.is_some());
     let header = [
         "source",
         "target",
         "strength",
         if standard { "standard" } else { "" },
+        if members { "members" } else { "" },
         if intervals { "interval" } else { "" },
     ];
     let mut rows = vec![header.map(String::from)];
@@ -194,14 +211,17 @@ fn table(effects: &[Named<'_>]) -> Vec<String> {
         let interval =
             e.interval.map_or(String::new(), |(low, high)| format!("{} … {}", number(low), number(high)));
         let standard = e.standard.map_or(String::new(), number);
-        [plain(e.source), plain(e.target), number(e.strength), standard, interval]
+        let members = e.members.map_or(String::new(), |(with, all)| format!("{with} of {all}"));
+        [plain(e.source), plain(e.target), number(e.strength), standard, members, interval]
     }));
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let (first, second, third, fourth) = (width(0), width(1), width(2), width(3));
-    let gap = if standard { "  " } else { "" };
-    let line = |[source, target, strength, standard, interval]: &[String; 5]| {
+    let (first, second, third, fourth, fifth) = (width(0), width(1), width(2), width(3), width(4));
+    let gap = |is_there: bool| if is_there { "  " } else { "" };
+    let (before_standard, before_members) = (gap(standard), gap(members));
+    let line = |[source, target, strength, standard, members, interval]: &[String; 6]| {
         let line = format!(
-            "{source:<first$}  {target:<second$}  {strength:>third$}{gap}{standard:>fourth$}  {interval}"
+            "{source:<first$}  {target:<second$}  {strength:>third$}{before_standard}{standard:>fourth$}\
+             {before_members}{members:>fifth$}  {interval}"
         );
         line.trim_end().to_owned()
     };

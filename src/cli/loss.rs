@@ -122,6 +122,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let mut data = Dataset::read(&args.data, args.targets.as_deref())?;
     let model = Model::read(&args.params)?;
     model.check_variables(&data, "the data")?;
+    model.check_has_loss()?;
     // The parameters of a fit in standard units are about the data in those units.
     if let Some(units) = &model.standardization {
         data = units.apply(&data);

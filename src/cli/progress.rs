@@ -1,9 +1,12 @@
 //! Shows how far a long evaluation is: a bar on a terminal, plain lines elsewhere.
 
+use super::print_json;
 use crate::Progress;
 use crate::stderr::say;
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
+use serde::Serialize;
 use std::io::IsTerminal;
+use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -21,37 +24,84 @@ pub(super) struct Watch {
 
 impl Watch {
     /// Shows how much of `all` `what` ("pairs") is done.
-    pub fn new(what: &'static str, progress: std::sync::Arc<Progress>, all: u64) -> Self {
-        let (stop, stopped) = channel();
-        let thread = std::thread::spawn(move || {
-            let start = Instant::now();
-            let waits = |time| matches!(stopped.recv_timeout(time), Err(RecvTimeoutError::Timeout));
-            if !waits(PATIENCE) {
-                return;
-            }
+    pub fn new(what: &'static str, progress: Arc<Progress>, all: u64) -> Self {
+        Watch::start(move |waits| {
             if std::io::stderr().is_terminal() {
-                let style = "{bar:40} {percent:>3} %  {per_sec}  {eta} left";
-                let bar = ProgressBar::new(all);
-                bar.set_style(ProgressStyle::with_template(style).expect("the template is valid"));
-                while waits(Duration::from_millis(100)) {
-                    bar.set_position(progress.done());
-                }
-                bar.finish_and_clear();
+                bar(&progress, all, waits);
             } else {
-                while waits(LINE_EVERY) {
-                    let so_far = progress.done();
-                    let rate = so_far as f64 / start.elapsed().as_secs_f64();
-                    if so_far == 0 {
-                        continue;
-                    }
-                    let left = ((all - so_far.min(all)) as f64 / rate).min(1e9);
+                let start = Instant::now();
+                say!("{} of {all} {what}", progress.done());
+                lines(waits, || {
+                    let (so_far, rate, left) = standing(&progress, all, start);
                     let left = HumanDuration(Duration::from_secs_f64(left));
                     say!("{so_far} of {all} {what}, {rate:.3e} per second, {left} left");
-                }
+                });
+            }
+        })
+    }
+
+    /// The same for programs: JSON lines on standard output.
+    pub fn json(what: &'static str, progress: Arc<Progress>, all: u64) -> Self {
+        Watch::start(move |waits| {
+            let start = Instant::now();
+            let line = || {
+                let (done, rate, left) = standing(&progress, all, start);
+                let _ =
+                    print_json(&Standing { progress: what, done, all, per_second: rate, seconds_left: left });
+            };
+            line();
+            lines(waits, line);
+        })
+    }
+
+    /// Says once what is done, if it takes a while: for work that does not count.
+    pub fn saying(what: String) -> Self {
+        Watch::start(move |_| say!("{what}"))
+    }
+
+    fn start(show: impl FnOnce(&dyn Fn(Duration) -> bool) + Send + 'static) -> Self {
+        let (stop, stopped) = channel();
+        let thread = std::thread::spawn(move || {
+            let waits = |time| matches!(stopped.recv_timeout(time), Err(RecvTimeoutError::Timeout));
+            if waits(PATIENCE) {
+                show(&waits);
             }
         });
         Watch { stop: Some(stop), thread: Some(thread) }
     }
+}
+
+fn bar(progress: &Progress, all: u64, waits: &dyn Fn(Duration) -> bool) {
+    let style = "{bar:40} {percent:>3} %  {per_sec}  {eta} left";
+    let bar = ProgressBar::new(all);
+    bar.set_style(ProgressStyle::with_template(style).expect("the template is valid"));
+    while waits(Duration::from_millis(100)) {
+        bar.set_position(progress.done());
+    }
+    bar.finish_and_clear();
+}
+
+fn lines(waits: &dyn Fn(Duration) -> bool, line: impl Fn()) {
+    while waits(LINE_EVERY) {
+        line();
+    }
+}
+
+/// How much is done, how much per second, and the seconds that are left.
+fn standing(progress: &Progress, all: u64, start: Instant) -> (u64, f64, f64) {
+    let done = progress.done();
+    let rate = done as f64 / start.elapsed().as_secs_f64().max(1e-3);
+    (done, rate, ((all - done.min(all)) as f64 / rate.max(1e-9)).min(1e9))
+}
+
+/// How far work is, for programs.
+#[derive(Serialize)]
+struct Standing {
+    progress: &'static str,
+    done: u64,
+    all: u64,
+    per_second: f64,
+    seconds_left: f64,
 }
 
 impl Drop for Watch {

@@ -11,7 +11,6 @@ mod anchored;
 mod evaluation;
 mod floors;
 
-pub(crate) use crate::predict::closed_form;
 pub use crate::predict::{MATCHED, Wanted, match_means};
 pub use anchored::{AnchoredScores, predict_anchored};
 pub use evaluation::{Comparison, Evaluation, Floors};

@@ -1,17 +1,22 @@
 //! How sure a fit is: the same fit to resampled rows, again and again.
 
+use super::choose::{Candidate, Common};
 use super::stabilize::shrunk;
-use super::tune::{Tuning, resampled};
-use super::{MARGIN, Problem, bounds};
-use crate::kernel::Kernel;
-use crate::model::{Drift, Intervals, Parameters};
+use super::tuning::resampled;
+use super::{Cell, MARGIN, Problem, Tuning, bounds};
+use crate::data::Dataset;
+use crate::engine::LossSpec;
+use crate::model::{Drift, Intervals, LawKind, Member, Parameters, Penalty, PenaltyKind};
 use crate::objective::Estimator;
-use crate::solve::{Exact, Spec, fits_at_once};
+use crate::solve::moments::Tolerance;
+use crate::solve::{Design, Exact, Spec, fits_at_once};
 use crate::{Progress, Result};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
+/// Resamples differ from each other by far more than what a fit by moments misses.
+const REFITTED: Tolerance = Tolerance { violation: 1e-6, steps: 20_000 };
 /// The share of resamples within an interval.
 const LEVEL: f64 = 0.95;
 
@@ -50,32 +55,53 @@ impl Problem {
         Ok(Intervals { level: LEVEL, low, high })
     }
 
-    /// The same fit to other rows, in the data's units.
-    fn refit(
-        &self,
-        data: &crate::data::Dataset,
-        tuning: Option<&Tuning>,
-        progress: &Progress,
-    ) -> Result<Parameters<f64>> {
-        let spec = |kernel: Kernel| Spec {
-            kernel,
-            // Rows that come twice are no pair of different rows: the `v` form is the one that can be resampled.
-            estimator: Estimator::V,
-            penalty: self.spec.penalty,
-            learn_scale: self.recipe.learn_scale,
+    /// The same fit to other rows, in the data's units: of several, their average.
+    fn refit(&self, data: &Dataset, tuning: Option<&Tuning>, progress: &Progress) -> Result<Parameters<f64>> {
+        // Rows that come twice are no pair of different rows: the `v` form is the one that can be resampled.
+        let estimator = Estimator::V;
+        let parts: Vec<(f64, Candidate)> = match (tuning, self.by_moments()) {
+            (Some(tuning), _) => tuning
+                .cells
+                .iter()
+                .filter(|cell| cell.weight > 0.0)
+                .map(|cell| {
+                    let Cell { method, bandwidth, lambda, .. } = *cell;
+                    (cell.weight, Candidate { method, bandwidth, lambda })
+                })
+                .collect(),
+            (None, Some(candidate)) => vec![(1.0, candidate)],
+            (None, None) => Vec::new(),
         };
-        let (targets, design, known) = (&self.targets, &self.design, self.multipliers());
-        let pass = |kernel: Kernel| Exact::on(None, data, targets, design, known, spec(kernel), progress);
-        let mut parameters = match tuning {
-            None => pass(self.spec.loss.kernel)?.solve()?.parameters,
-            Some(tuning) => {
-                let all: Vec<usize> = (0..data.environments()).collect();
-                tuning.averaged(&all, |bandwidth| {
-                    pass(self.recipe.kernel.with_bandwidth(bandwidth.unwrap_or(1.0))?)
-                })?
-            }
-        };
-        if let Drift::Linear { weights } = &mut parameters.drift
+        if parts.is_empty() {
+            let loss = LossSpec { estimator, ..self.spec.loss };
+            let (solution, _) = self.minimum(None, data, loss, progress)?;
+            return self.kept(solution.parameters, LawKind::Diffusion);
+        }
+        if let (Design::Basis { .. }, Some((_, candidate))) = (&self.design, parts.first()) {
+            let kernel = self.recipe.kernel.with_bandwidth(candidate.bandwidth.unwrap_or(1.0))?;
+            let penalty = Some(Penalty { kind: PenaltyKind::Ingoing, lambda: candidate.lambda });
+            let spec = Spec { kernel, estimator, penalty, learn_scale: self.recipe.learn_scale };
+            let (targets, design, known) = (&self.targets, &self.design, self.multipliers());
+            let exact = Exact::on(None, data, targets, design, known, spec, progress)?;
+            return self.kept(exact.solve()?.parameters, LawKind::Diffusion);
+        }
+        let common = Common { pairs: estimator, ..self.common(None) };
+        let candidates: Vec<Candidate> = parts.iter().map(|(_, candidate)| *candidate).collect();
+        let fits = common.fits(data, &candidates, REFITTED, progress)?;
+        let members = parts
+            .iter()
+            .zip(fits)
+            .map(|((weight, candidate), fit)| {
+                let law = candidate.method.law();
+                Ok(Member { weight: *weight, law, parameters: self.kept(fit.parameters, law)? })
+            })
+            .collect::<Result<Vec<_>>>()?;
+        Ok(Member::average(&members))
+    }
+
+    /// Stable if it shall be, and in the data's units.
+    fn kept(&self, mut parameters: Parameters<f64>, law: LawKind) -> Result<Parameters<f64>> {
+        if let (Drift::Linear { weights }, LawKind::Diffusion) = (&mut parameters.drift, law)
             && self.recipe.stabilize
         {
             *weights = shrunk(weights, MARGIN)?;

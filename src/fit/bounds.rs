@@ -1,7 +1,7 @@
 //! The numbers that a fit takes: each by itself, and what they would need together with the data. All of this is known
 //! before anything is allocated.
 
-use super::{Form, Recipe};
+use super::{Form, Recipe, Strength};
 use crate::bounds::{room, within};
 use crate::{Error, Result};
 
@@ -18,13 +18,10 @@ pub const MOST_RESAMPLES: usize = 100_000;
 
 /// Checks every number of a recipe by itself.
 pub(super) fn check(recipe: &Recipe) -> Result<()> {
-    if let Some(fixed) = recipe.solver.fixed()
-        && !(fixed.lambda >= 0.0 && fixed.lambda.is_finite())
+    if let Some(Strength { lambda, .. }) = recipe.solver.strength()
+        && !(lambda >= 0.0 && lambda.is_finite())
     {
-        return Err(Error::invalid(format!(
-            "lambda is {}, expected a finite number of at least 0",
-            fixed.lambda
-        )));
+        return Err(Error::invalid(format!("lambda is {lambda}, expected a finite number of at least 0")));
     }
     if let Some(adam) = recipe.solver.adam() {
         if !(adam.learning_rate > 0.0 && adam.learning_rate.is_finite()) {

@@ -1,5 +1,6 @@
 //! The choices that a fit can be told by name.
 
+use crate::kernel::KernelKind;
 use crate::model::PenaltyKind;
 use crate::named::named;
 use crate::{Error, Result};
@@ -44,12 +45,53 @@ impl PenaltyChoice {
     }
 }
 
+/// Which kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KernelChoice {
+    /// exp(−‖x − y‖²/2h²).
+    Rbf,
+    /// The same with a tilt towards the data's middle.
+    TiltedRbf,
+    /// The inverse multiquadric with a linear part.
+    ImqPlus,
+    /// Polynomials of degree two: nothing is left of KDS but means and covariances.
+    Quadratic,
+}
+
+named!(KernelChoice, "kernel", {
+    Rbf => "rbf",
+    TiltedRbf => "tilted-rbf",
+    ImqPlus => "imq-plus",
+    Quadratic => "quadratic",
+});
+
+impl KernelChoice {
+    /// The kernel that pairs of rows are compared by; none if only moments count.
+    pub fn kind(self) -> Option<KernelKind> {
+        match self {
+            KernelChoice::Rbf => Some(KernelKind::Rbf),
+            KernelChoice::TiltedRbf => Some(KernelKind::TiltedRbf),
+            KernelChoice::ImqPlus => Some(KernelKind::ImqPlus),
+            KernelChoice::Quadratic => None,
+        }
+    }
+
+    /// The choice of this kernel.
+    pub fn of(kind: KernelKind) -> Self {
+        match kind {
+            KernelKind::Rbf => KernelChoice::Rbf,
+            KernelKind::TiltedRbf => KernelChoice::TiltedRbf,
+            KernelKind::ImqPlus => KernelChoice::ImqPlus,
+        }
+    }
+}
+
 /// How the loss is minimised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SolverChoice {
     /// [`Exact`](SolverChoice::Exact) where it applies, unless an option of Adam is given.
     Auto,
-    /// The convex minimum: SKDS, linear model, all pairs.
+    /// The convex minimum of a model that is linear in its parameters.
     Exact,
     /// Steps of Adam on batches.
     Adam,

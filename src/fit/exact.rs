@@ -1,19 +1,27 @@
-//! A fit by the exact solver, with its settings given or chosen.
+//! A fit by an exact solver, with its settings given or chosen.
 
-use super::select::{self, Search};
-use super::tune::{self, Grid, Tuning};
-use super::{Form, Knowledge, Problem, Recipe, Solver, Stability, TargetChoice};
-use crate::engine::cpu::CpuEngine;
+use super::choose::{Candidate, Choice, Common, Fit, Method};
+use super::select::{self, Search, Selected};
+use super::{Problem, Recipe, Solver, Stability, Strength, TargetChoice, Tuning};
+use crate::data::Dataset;
+use crate::engine::LossSpec;
 use crate::engine::gpu::GpuEngine;
-use crate::engine::{Engine, LossSpec};
-use crate::model::{Model, Penalty};
-use crate::objective::Estimator;
-use crate::solve::{Exact, Spec};
+use crate::model::{Drift, LawKind, Member, Model, PenaltyKind};
+use crate::objective::{Estimator, Objective};
+use crate::solve::moments::Tolerance;
+use crate::solve::{Exact, Quadratic, QuadraticSpec, Solution, Spec, has_room};
 use crate::{Error, Progress, Result};
 use serde_json::json;
 
 /// A minimum by more than this is none.
 const LARGEST_VIOLATION: f64 = 1e-6;
+/// The same where slopes are known in single precision.
+const LARGEST_IN_F32: f64 = 1e-3;
+/// What a fit by products with a quadratic form is taken to.
+const BY_PRODUCTS: Tolerance = Tolerance { violation: 1e-8, steps: 20_000 };
+const BY_PRODUCTS_IN_F32: Tolerance = Tolerance { violation: 1e-4, steps: 2000 };
+/// What a fit by moments is taken to.
+const BY_MOMENTS: Tolerance = Tolerance { violation: 1e-9, steps: 200_000 };
 
 /// What the exact solver found.
 #[derive(Clone, Debug)]
@@ -22,14 +30,14 @@ pub struct ExactFit {
     pub model: Model,
     /// How stable it was.
     pub stability: Stability,
-    /// The loss on all pairs, without the penalty, before it was made stable.
-    pub loss: f64,
+    /// The loss without the penalty, before the model was made stable; none of a model that is an average.
+    pub loss: Option<f64>,
     /// The penalty there.
-    pub penalty: f64,
-    /// By how much optimality conditions are missed, relative to the largest slope at 0.
+    pub penalty: Option<f64>,
+    /// By how much optimality conditions are missed at most, relative to the largest slope at 0.
     pub violation: f64,
-    /// What the loss averages over: `v` also where the `u` form was not convex.
-    pub estimator: Estimator,
+    /// What a loss over pairs averages over: `v` also where the `u` form was not convex.
+    pub estimator: Option<Estimator>,
     /// Whether that was so.
     pub fell_back: bool,
     /// How the settings were chosen.
@@ -39,97 +47,123 @@ pub struct ExactFit {
 impl Problem {
     /// Fits that [`solve`](Self::solve) will make: what its progress counts up to.
     pub fn solves(&self) -> u64 {
-        let kernel = self.recipe.kernel;
         match &self.recipe.solver {
-            Solver::Tuned { .. } if self.is_basis() => {
-                select::fits_of(kernel, &self.targets, self.knows_targets())
-            }
-            Solver::Tuned { .. } => tune::fits_of(kernel, &self.targets, self.knows_targets()),
-            Solver::Exact { .. } | Solver::Adam { .. } => 1,
+            Solver::Tuned { .. } => select::fits_of(self.recipe.kernel, &self.targets, self.knows_targets()),
+            Solver::Chosen { .. } => self.choice(None).map_or(1, |choice| choice.fits()),
+            _ => 1,
         }
-    }
-
-    fn is_basis(&self) -> bool {
-        matches!(self.recipe.form, Form::Basis { .. })
     }
 
     fn knows_targets(&self) -> bool {
         self.recipe.targets == TargetChoice::Known
     }
 
-    /// The exact minimum, or the average of minima that tuning finds; with the pass over pairs on `gpu`, if there is one.
-    /// `progress` counts fits.
+    /// The exact minimum, or the minima that a choice finds; with passes over pairs on `gpu`, if there is one. `progress`
+    /// counts fits.
     pub fn solve(&self, gpu: Option<&GpuEngine>, progress: &Progress) -> Result<ExactFit> {
         match &self.recipe.solver {
             Solver::Tuned { .. } => self.solve_tuned(gpu, progress),
             Solver::Exact { .. } => self.solve_once(gpu, progress),
+            Solver::Moments(_) | Solver::Structural(_) => self.solve_by_moments(progress),
+            Solver::Chosen { .. } => self.solve_chosen(gpu, progress),
             Solver::Adam { .. } => {
                 Err(Error::invalid("the solver is adam, expected the exact one to solve with"))
             }
         }
     }
 
-    fn solve_once(&self, gpu: Option<&GpuEngine>, progress: &Progress) -> Result<ExactFit> {
-        let LossSpec { kernel, estimator, .. } = self.spec.loss;
-        let spec =
-            Spec { kernel, estimator, penalty: self.spec.penalty, learn_scale: self.recipe.learn_scale };
-        let known = self.multipliers();
-        let exact = Exact::on(gpu, &self.data, &self.targets, &self.design, known, spec, progress)?;
-        let solution = exact.solve()?;
-        if solution.violation > LARGEST_VIOLATION {
-            return Err(Error::NonFinite(format!(
-                "the fit misses its optimality conditions by {:.1e}, expected at most {LARGEST_VIOLATION:.0e}: try a larger lambda",
-                solution.violation
-            )));
+    /// What all candidates of a linear fit have in common.
+    pub(super) fn common<'a>(&'a self, gpu: Option<&'a GpuEngine>) -> Common<'a> {
+        let given = self.recipe.solver.strength().and_then(|strength| strength.penalty.kind());
+        Common {
+            targets: &self.targets,
+            multipliers: self.multipliers(),
+            penalty: given.unwrap_or(PenaltyKind::Ingoing),
+            learn_scale: self.recipe.learn_scale,
+            kernel: self.recipe.kernel,
+            pairs: self.recipe.solver.pairs(),
+            gpu,
         }
-        let estimator = if exact.fell_back { Estimator::V } else { estimator };
-        let loss = LossSpec { estimator, ..self.spec.loss };
-        let (model, stability) = self.finish(solution.parameters, self.recipe.to_settings(), &loss)?;
+    }
+
+    fn choice<'a>(&'a self, gpu: Option<&'a GpuEngine>) -> Option<Choice<'a>> {
+        let Solver::Chosen { among, .. } = self.recipe.solver else { return None };
+        let (common, known, seed) = (self.common(gpu), self.knows_targets(), self.recipe.seed);
+        Some(Choice { data: &self.data, common, among, known, seed })
+    }
+
+    /// The candidate of a fit by moments with given settings.
+    pub(super) fn by_moments(&self) -> Option<Candidate> {
+        let method = match &self.recipe.solver {
+            Solver::Moments(_) => Method::Kds,
+            Solver::Structural(_) => Method::Structural,
+            _ => return None,
+        };
+        let penalty = self.recipe.solver.strength().as_ref().and_then(Strength::penalty);
+        Some(Candidate { method, bandwidth: None, lambda: penalty.map_or(0.0, |penalty| penalty.lambda) })
+    }
+
+    fn solve_once(&self, gpu: Option<&GpuEngine>, progress: &Progress) -> Result<ExactFit> {
+        let spec = self.spec.loss;
+        let (solution, fell_back) = self.minimum(gpu, &self.data, spec, progress)?;
+        let reached = if self.is_in_f32(gpu) { LARGEST_IN_F32 } else { LARGEST_VIOLATION };
+        check(solution.violation, reached)?;
+        progress.add(1)?;
+        let estimator = if fell_back { Estimator::V } else { spec.estimator };
+        let (model, stability) = self.finish(solution.parameters, &LossSpec { estimator, ..spec })?;
         Ok(ExactFit {
             model,
             stability,
-            loss: solution.loss,
-            penalty: solution.penalty,
+            loss: Some(solution.loss),
+            penalty: Some(solution.penalty),
             violation: solution.violation,
-            estimator,
-            fell_back: exact.fell_back,
+            estimator: Some(estimator),
+            fell_back,
             tuning: None,
         })
+    }
+
+    /// Whether products with the quadratic form of the loss are made in single precision.
+    fn is_in_f32(&self, gpu: Option<&GpuEngine>) -> bool {
+        gpu.is_some() && self.spec.loss.objective == Objective::Kds
+    }
+
+    /// The minimum of a loss over all pairs with the penalty of the settings, and whether the `v` form took the place of the `u`
+    /// form: directly where that is possible, otherwise by products with its quadratic form.
+    pub(super) fn minimum(
+        &self,
+        gpu: Option<&GpuEngine>,
+        data: &Dataset,
+        loss: LossSpec,
+        progress: &Progress,
+    ) -> Result<(Solution, bool)> {
+        let (targets, design, multipliers) = (&self.targets, &self.design, self.multipliers());
+        let (penalty, learn_scale) = (self.spec.penalty, self.recipe.learn_scale);
+        let kind = penalty.map_or(PenaltyKind::Ingoing, |penalty| penalty.kind);
+        if loss.objective == Objective::Skds && has_room(data.dim(), design, kind) {
+            let spec = Spec { kernel: loss.kernel, estimator: loss.estimator, penalty, learn_scale };
+            let exact = Exact::on(gpu, data, targets, design, multipliers, spec, progress)?;
+            return Ok((exact.solve()?, exact.fell_back));
+        }
+        let spec = QuadraticSpec { loss, learn_scale, multipliers, fits: 1, way: None };
+        let mut quadratic = Quadratic::new(gpu, data, targets, design, spec, progress)?;
+        let tolerance = if self.is_in_f32(gpu) { BY_PRODUCTS_IN_F32 } else { BY_PRODUCTS };
+        Ok((quadratic.fit(penalty, None, tolerance, progress)?, quadratic.fell_back))
     }
 
     fn solve_tuned(&self, gpu: Option<&GpuEngine>, progress: &Progress) -> Result<ExactFit> {
         let Recipe { kernel, learn_scale, seed, .. } = self.recipe;
         let known = self.knows_targets();
-        let tuning = match self.is_basis() {
-            true => {
-                let LossSpec { kernel: any, estimator, .. } = self.spec.loss;
-                let spec = Spec { kernel: any, estimator, penalty: None, learn_scale };
-                let (data, targets, design) = (&self.data, &self.targets, &self.design);
-                let multipliers = self.multipliers();
-                Search { data, targets, known, design, multipliers, kernel, spec, seed, progress }.run(gpu)?
-            }
-            false => {
-                let mut grid = Grid::new(&self.data, kernel, self.spec.loss.estimator, learn_scale, seed)?;
-                grid.multipliers = self.multipliers();
-                tune::tune(&self.data, &self.targets, known, &grid, gpu, seed, progress)?
-            }
-        };
+        let LossSpec { kernel: any, estimator, .. } = self.spec.loss;
+        let spec = Spec { kernel: any, estimator, penalty: None, learn_scale };
+        let (data, targets, design) = (&self.data, &self.targets, &self.design);
+        let multipliers = self.multipliers();
+        let search = Search { data, targets, known, design, multipliers, kernel, spec, seed, progress };
+        let Selected { tuning, solution, kernel, fell_back } = search.run(gpu)?;
         let cell = &tuning.cells[tuning.leading];
-        let estimator = if tuning.fell_back { Estimator::V } else { self.spec.loss.estimator };
-        let spec = LossSpec { kernel: tuning.kernel, estimator, ..self.spec.loss };
-        let penalty = Penalty { kind: cell.penalty, lambda: cell.lambda };
-        let (loss, penalty) = match &tuning.own_loss {
-            Some(own) => *own,
-            None => (
-                CpuEngine.load(&self.data, &spec)?.evaluate(&tuning.parameters, None)?,
-                penalty.weighted_value(
-                    &tuning.parameters,
-                    self.knowledge.as_ref().map(Knowledge::charges).as_ref(),
-                ),
-            ),
-        };
-        let (mut model, stability) =
-            self.finish(tuning.parameters.clone(), self.recipe.to_settings(), &spec)?;
+        let estimator = if fell_back { Estimator::V } else { estimator };
+        let spec = LossSpec { kernel, estimator, ..self.spec.loss };
+        let (mut model, stability) = self.finish(solution.parameters, &spec)?;
         // Not settings: given as such they would fix what was chosen.
         let chosen =
             json!({ "bandwidth": cell.bandwidth, "penalty": cell.penalty.name(), "lambda": cell.lambda });
@@ -137,12 +171,77 @@ impl Problem {
         Ok(ExactFit {
             model,
             stability,
-            loss,
-            penalty,
-            violation: tuning.violation,
-            estimator,
-            fell_back: tuning.fell_back,
+            loss: Some(solution.loss),
+            penalty: Some(solution.penalty),
+            violation: solution.violation,
+            estimator: Some(estimator),
+            fell_back,
             tuning: Some(tuning),
         })
+    }
+
+    fn solve_by_moments(&self, progress: &Progress) -> Result<ExactFit> {
+        let candidate = self.by_moments().expect("the solver sees moments");
+        let fit = self.common(None).fits(&self.data, &[candidate], BY_MOMENTS, progress)?.remove(0);
+        progress.add(1)?;
+        check(fit.violation, LARGEST_VIOLATION)?;
+        self.finish_members(vec![(1.0, fit)], None)
+    }
+
+    fn solve_chosen(&self, gpu: Option<&GpuEngine>, progress: &Progress) -> Result<ExactFit> {
+        let choice = self.choice(gpu).expect("the solver chooses");
+        let chosen = choice.run(progress)?;
+        self.finish_members(chosen.members, Some(chosen.tuning))
+    }
+
+    /// A model of one fit, or the average of several; in the data's units, with everything that belongs to it.
+    fn finish_members(&self, fits: Vec<(f64, Fit)>, tuning: Option<Tuning>) -> Result<ExactFit> {
+        let violation = fits.iter().fold(0.0, |worst: f64, (_, fit)| worst.max(fit.violation));
+        let own = match &fits[..] {
+            [(_, fit)] if fit.candidate.method != Method::Nothing => Some((fit.loss, fit.penalty)),
+            _ => None,
+        };
+        let chosen: Vec<serde_json::Value> = fits
+            .iter()
+            .map(|(weight, Fit { candidate: Candidate { method, bandwidth, lambda }, .. })| {
+                json!({ "method": method.name(), "bandwidth": bandwidth, "lambda": lambda, "weight": weight })
+            })
+            .collect();
+        let mut stability = Stability::unharmed(None, true);
+        let mut members = Vec::new();
+        for (weight, Fit { candidate, mut parameters, .. }) in fits {
+            let law = candidate.method.law();
+            if let (Drift::Linear { weights }, LawKind::Diffusion) = (&mut parameters.drift, law) {
+                *weights = stability.include(weights, self.recipe.stabilize)?;
+            }
+            members.push(Member { weight, law, parameters: self.in_data_units(&parameters) });
+        }
+        let mut model = match &members[..] {
+            [only] => Model { law: only.law, ..Model::new(only.parameters.clone()) },
+            _ => Model { members: members.clone(), ..Model::new(Member::average(&members)) },
+        };
+        self.describe(&mut model);
+        if tuning.is_some() {
+            model.settings.insert("chosen".into(), chosen.into());
+        }
+        Ok(ExactFit {
+            model,
+            stability,
+            loss: own.map(|(loss, _)| loss),
+            penalty: own.map(|(_, penalty)| penalty),
+            violation,
+            estimator: None,
+            fell_back: false,
+            tuning,
+        })
+    }
+}
+
+fn check(violation: f64, largest: f64) -> Result<()> {
+    match violation <= largest {
+        true => Ok(()),
+        false => Err(Error::NonFinite(format!(
+            "the fit misses its optimality conditions by {violation:.1e}, expected at most {largest:.0e}: try a larger lambda"
+        ))),
     }
 }

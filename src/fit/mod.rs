@@ -9,6 +9,7 @@ mod bootstrap;
 mod bounds;
 mod checkpoint;
 mod choices;
+mod choose;
 mod exact;
 mod fingerprint;
 mod knowledge;
@@ -19,22 +20,25 @@ mod settings;
 mod stabilize;
 mod start;
 mod support;
-mod tune;
+mod tuning;
+mod words;
 
 pub use bounds::check_resamples;
 pub use checkpoint::{Checkpoint, Record};
 pub(crate) use choices::by_name;
 pub use choices::{
-    EnvironmentsPerStep, EstimatorChoice, ModelKind, PenaltyChoice, SolverChoice, TargetChoice,
+    EnvironmentsPerStep, EstimatorChoice, KernelChoice, ModelKind, PenaltyChoice, SolverChoice, TargetChoice,
 };
+pub use choose::Method;
+pub(crate) use choose::considers_pairs;
 pub use exact::ExactFit;
 pub use fingerprint::Fingerprint;
 pub use knowledge::{Edge, EdgeKind, FORBIDDEN, Knowledge, REQUIRED};
-pub use recipe::{AdamRecipe, Fixed, Form, Recipe, Solver};
+pub use recipe::{AdamRecipe, Among, Fixed, Form, Recipe, Solver, Strength};
 pub use settings::Settings;
 pub use stabilize::{MARGIN, Stability, Widest};
 pub use support::{Evidence, Support, VariableSupport};
-pub use tune::{Cell, Tuning};
+pub use tuning::{Cell, Outlook, Tuning};
 
 use crate::data::{Dataset, Standardization};
 use crate::engine::cpu::CpuTraining;
@@ -207,7 +211,7 @@ impl Problem {
                 kernel: recipe.kernel.with_bandwidth(h)?,
                 estimator: recipe.solver.pairs(),
             },
-            penalty: recipe.solver.fixed().and_then(Fixed::penalty),
+            penalty: recipe.solver.strength().and_then(|strength| strength.penalty()),
             adam: adam.0,
             batches: adam.1,
         };
@@ -355,27 +359,25 @@ impl Problem {
 
     /// The model that a state stands for, made stable if the settings ask for it; and what was found of it.
     pub fn model(&self, state: &State) -> Result<(Model, Stability)> {
-        self.finish(state.parameters.cast(), self.recipe.to_settings(), &self.spec.loss)
+        self.finish(state.parameters.cast(), &self.spec.loss)
     }
 
     /// Parameters in the units of the fit as a model in the data's, with everything that belongs to it.
-    fn finish(
-        &self,
-        parameters: Parameters<f64>,
-        settings: Settings,
-        loss: &LossSpec,
-    ) -> Result<(Model, Stability)> {
-        let settings = serde_json::to_value(settings).expect("settings serialise");
-        let mut model = Model {
-            names: self.data.names().to_vec(),
-            named: true,
-            targets: Some(self.targets.clone()),
-            settings: settings.as_object().expect("settings are an object").clone().into_iter().collect(),
-            ..Model::new(parameters)
-        };
+    fn finish(&self, parameters: Parameters<f64>, loss: &LossSpec) -> Result<(Model, Stability)> {
+        let mut model = Model { names: self.data.names().to_vec(), ..Model::new(parameters) };
         let stability = stabilize::stabilize(&mut model, &self.data, loss, self.recipe.stabilize)?;
         model.parameters = self.in_data_units(&model.parameters);
-        model.reference = self.units.clone();
+        self.describe(&mut model);
         Ok((model, stability))
+    }
+
+    /// Gives a model in the data's units everything that belongs to it.
+    fn describe(&self, model: &mut Model) {
+        let settings = serde_json::to_value(self.recipe.to_settings()).expect("settings serialise");
+        model.settings = settings.as_object().expect("settings are an object").clone().into_iter().collect();
+        model.names = self.data.names().to_vec();
+        model.named = true;
+        model.targets = Some(self.targets.clone());
+        model.reference = self.units.clone();
     }
 }

@@ -1,11 +1,12 @@
 //! What a fit does: [`Settings`] with everything decided.
 
 use super::{
-    EnvironmentsPerStep, EstimatorChoice, ModelKind, PenaltyChoice, Settings, SolverChoice, TargetChoice,
+    EnvironmentsPerStep, EstimatorChoice, KernelChoice, ModelKind, PenaltyChoice, Settings, SolverChoice,
+    TargetChoice,
 };
 use crate::kernel::{Bandwidth, KernelKind};
 use crate::model::basis::FeatureChoice;
-use crate::model::{Activation, Penalty};
+use crate::model::{Activation, LawKind, Penalty};
 use crate::objective::{Estimator, Objective};
 
 /// Everything that a fit depends on but the data. [`Settings::settle`] makes it.
@@ -14,9 +15,11 @@ use crate::objective::{Estimator, Objective};
 pub struct Recipe {
     /// The drift.
     pub form: Form,
-    /// The loss.
+    /// What the noise of a linear drift does, unless that is to be chosen.
+    pub law: LawKind,
+    /// The loss over pairs, where there is one.
     pub objective: Objective,
-    /// The kernel.
+    /// Its kernel.
     pub kernel: KernelKind,
     /// How the loss is minimised.
     pub solver: Solver,
@@ -74,7 +77,18 @@ pub enum Solver {
         /// The bandwidth and the penalty.
         fixed: Fixed,
     },
-    /// Convex minima at many bandwidths and penalties, chosen by what they predict.
+    /// The convex minimum of KDS with the quadratic kernel, which sees means and covariances alone, at one penalty.
+    Moments(Strength),
+    /// Structural equations by their likelihood, at one penalty.
+    Structural(Strength),
+    /// A linear model, or several that are averaged, chosen by what they predict.
+    Chosen {
+        /// What is considered, beside no effect at all.
+        among: Among,
+        /// Which pairs SKDS averages over.
+        pairs: Estimator,
+    },
+    /// A model of given functions: convex minima at many bandwidths and penalties, chosen by what they predict.
     Tuned {
         /// Which pairs.
         pairs: Estimator,
@@ -90,6 +104,37 @@ pub enum Solver {
     },
 }
 
+/// What a choice considers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Among {
+    /// All of the following.
+    All,
+    /// KDS by moments and SKDS.
+    Diffusions,
+    /// KDS by moments.
+    Kds,
+    /// SKDS.
+    Skds,
+    /// Structural equations.
+    Structural,
+}
+
+/// A penalty, where there is no bandwidth.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Strength {
+    /// What is penalised.
+    pub penalty: PenaltyChoice,
+    /// How strongly.
+    pub lambda: f64,
+}
+
+impl Strength {
+    /// The penalty, if there is one.
+    pub fn penalty(&self) -> Option<Penalty> {
+        self.penalty.kind().map(|kind| Penalty { kind, lambda: self.lambda })
+    }
+}
+
 /// A bandwidth and a penalty.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fixed {
@@ -99,13 +144,6 @@ pub struct Fixed {
     pub penalty: PenaltyChoice,
     /// How strongly.
     pub lambda: f64,
-}
-
-impl Fixed {
-    /// The penalty, if there is one.
-    pub fn penalty(&self) -> Option<Penalty> {
-        self.penalty.kind().map(|kind| Penalty { kind, lambda: self.lambda })
-    }
 }
 
 /// How Adam goes.
@@ -122,18 +160,33 @@ pub struct AdamRecipe {
 }
 
 impl Solver {
-    /// Which pairs count.
+    /// Which pairs count: all where moments say everything.
     pub fn pairs(&self) -> Estimator {
         match self {
-            Solver::Exact { pairs, .. } | Solver::Tuned { pairs } | Solver::Adam { pairs, .. } => *pairs,
+            Solver::Exact { pairs, .. }
+            | Solver::Chosen { pairs, .. }
+            | Solver::Tuned { pairs }
+            | Solver::Adam { pairs, .. } => *pairs,
+            Solver::Moments(_) | Solver::Structural(_) => Estimator::V,
         }
     }
 
-    /// The bandwidth and the penalty, unless they are to be chosen.
+    /// The bandwidth and the penalty, where there is one of each.
     pub fn fixed(&self) -> Option<&Fixed> {
         match self {
             Solver::Exact { fixed, .. } | Solver::Adam { fixed, .. } => Some(fixed),
-            Solver::Tuned { .. } => None,
+            Solver::Moments(_) | Solver::Structural(_) | Solver::Chosen { .. } | Solver::Tuned { .. } => None,
+        }
+    }
+
+    /// The strength of the penalty, unless it is to be chosen.
+    pub fn strength(&self) -> Option<Strength> {
+        match self {
+            Solver::Exact { fixed, .. } | Solver::Adam { fixed, .. } => {
+                Some(Strength { penalty: fixed.penalty, lambda: fixed.lambda })
+            }
+            Solver::Moments(strength) | Solver::Structural(strength) => Some(*strength),
+            Solver::Chosen { .. } | Solver::Tuned { .. } => None,
         }
     }
 
@@ -141,7 +194,7 @@ impl Solver {
     pub fn adam(&self) -> Option<&AdamRecipe> {
         match self {
             Solver::Adam { adam, .. } => Some(adam),
-            Solver::Exact { .. } | Solver::Tuned { .. } => None,
+            _ => None,
         }
     }
 }
@@ -149,7 +202,7 @@ impl Solver {
 impl Recipe {
     /// As settings that give everything, and settle to this recipe again.
     pub fn to_settings(&self) -> Settings {
-        let (fixed, adam) = (self.solver.fixed(), self.solver.adam());
+        let (fixed, adam, strength) = (self.solver.fixed(), self.solver.adam(), self.solver.strength());
         let (hidden, activation) = match self.form {
             Form::Mlp { hidden, activation } => (Some(hidden), Some(activation)),
             _ => (None, None),
@@ -158,24 +211,39 @@ impl Recipe {
             Form::Basis { features, diffusion } => (Some(features.clone()), Some(diffusion.clone())),
             _ => (None, None),
         };
+        let quadratic = Some(KernelChoice::Quadratic);
+        let (law, objective, kernel) = match &self.solver {
+            Solver::Chosen { among: Among::All, .. } => (None, None, None),
+            Solver::Chosen { among: Among::Diffusions, .. } => (Some(LawKind::Diffusion), None, None),
+            Solver::Chosen { among: Among::Structural, .. } | Solver::Structural(_) => {
+                (Some(LawKind::Structural), None, None)
+            }
+            Solver::Chosen { among: Among::Kds, .. } | Solver::Moments(_) => {
+                (None, Some(Objective::Kds), quadratic)
+            }
+            _ => (None, Some(self.objective), Some(KernelChoice::of(self.kernel))),
+        };
+        // Where nothing is averaged over pairs, there is no estimator to speak of.
+        let estimator = kernel.and_then(KernelChoice::kind).map(|_| match self.solver.pairs() {
+            Estimator::Linear => EstimatorChoice::Linear,
+            Estimator::U => EstimatorChoice::U,
+            Estimator::V => EstimatorChoice::V,
+        });
         Settings {
             solver: Some(if adam.is_some() { SolverChoice::Adam } else { SolverChoice::Exact }),
-            tune: adam.is_none().then_some(fixed.is_none()),
+            tune: adam.is_none().then_some(strength.is_none()),
             model: Some(self.form.kind()),
             hidden,
             activation,
             features,
             diffusion,
-            objective: Some(self.objective),
-            kernel: Some(self.kernel),
+            law,
+            objective,
+            kernel,
             bandwidth: fixed.map(|fixed| fixed.bandwidth),
-            estimator: Some(match self.solver.pairs() {
-                Estimator::Linear => EstimatorChoice::Linear,
-                Estimator::U => EstimatorChoice::U,
-                Estimator::V => EstimatorChoice::V,
-            }),
-            penalty: fixed.map(|fixed| fixed.penalty),
-            lambda: fixed.map(|fixed| fixed.lambda),
+            estimator,
+            penalty: strength.map(|strength| strength.penalty),
+            lambda: strength.map(|strength| strength.lambda),
             steps: adam.map(|adam| adam.steps),
             batch: adam.map(|adam| adam.batch),
             envs_per_step: adam.map(|adam| adam.envs_per_step),

@@ -1,6 +1,6 @@
 //! A fit's files: the model, and beside it what tells how it came about.
 
-use super::{ExactFit, Outcome, Problem, Record, Stability, Tuning};
+use super::{Cell, ExactFit, Method, Outcome, Problem, Record, Stability, Tuning};
 use crate::model::{Model, PenaltyKind};
 use crate::plot::{self, Colour, Line, Panel};
 use crate::{Matrix, Result, output};
@@ -51,14 +51,8 @@ impl ExactFit {
     pub fn write(&self, path: &Path) -> Result<()> {
         if let Some(tuning) = &self.tuning {
             write_table(tuning, &path.with_extension("tuning.csv"))?;
-            plot::write_picture(
-                &path.with_extension("tuning.svg"),
-                match tuning.is_average() {
-                    true => "Logarithm of the distance to what was held out, above the best setting's",
-                    false => "Loss of what was held out, above the best setting's",
-                },
-                &panels(tuning),
-            )?;
+            let (title, panels) = picture(tuning);
+            plot::write_picture(&path.with_extension("tuning.svg"), title, &panels)?;
         }
         self.model.write(path)
     }
@@ -67,22 +61,63 @@ impl ExactFit {
 /// One row per setting.
 fn write_table(tuning: &Tuning, path: &Path) -> Result<()> {
     output::write_atomically(path, |writer| {
-        writeln!(writer, "bandwidth,penalty,lambda,score,error,weight")?;
-        for cell in &tuning.cells {
-            let bandwidth = cell.bandwidth.map_or(String::new(), |h| h.to_string());
-            writeln!(
-                writer,
-                "{bandwidth},{},{},{},{},{}",
-                cell.penalty, cell.lambda, cell.score, cell.error, cell.weight
-            )?;
+        writeln!(writer, "method,bandwidth,penalty,lambda,score,error,ratio,weight")?;
+        let text = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
+        for Cell { method, bandwidth, penalty, lambda, score, error, ratio, weight, .. } in &tuning.cells {
+            let (bandwidth, score, error, ratio) =
+                (text(*bandwidth), text(*score), text(*error), text(*ratio));
+            writeln!(writer, "{method},{bandwidth},{penalty},{lambda},{score},{error},{ratio},{weight}")?;
         }
         Ok(())
     })
 }
 
+fn picture(tuning: &Tuning) -> (&'static str, Vec<Panel>) {
+    let none = tuning.cells.iter().find(|cell| cell.method == Method::Nothing).and_then(|cell| cell.score);
+    match none {
+        Some(none) if tuning.held_out == "rows" => {
+            ("Distance to what was held out, over that of no effect", vec![paths(tuning, none)])
+        }
+        Some(none) => {
+            ("Squared error of left-out interventions, over that of no effect", vec![paths(tuning, none)])
+        }
+        None => ("Loss of what was held out, above the best setting's", panels(tuning)),
+    }
+}
+
+/// A line for each method and bandwidth: penalties across, and what they predict over what no effect does.
+fn paths(tuning: &Tuning, none: f64) -> Panel {
+    let mut lines: Vec<Line> = Vec::new();
+    for cell in tuning.cells.iter().filter(|cell| cell.method != Method::Nothing) {
+        let Some(score) = cell.score.filter(|score| score.is_finite()) else { continue };
+        let bandwidth = cell.bandwidth.map_or(String::new(), |h| format!(", bandwidth {h:.2}"));
+        let label = format!("{}{bandwidth}", cell.method.described());
+        if lines.last().is_none_or(|line| line.label != label) {
+            let colours =
+                [Colour::Blue, Colour::Orange, Colour::Green, Colour::Red, Colour::Purple, Colour::Black];
+            let colour = colours[lines.len() % colours.len()];
+            lines.push(Line { label, colour, points: Vec::new() });
+        }
+        if let Some(line) = lines.last_mut() {
+            line.points.push((cell.lambda, (score - none).exp()));
+        }
+    }
+    Panel::Lines {
+        title: String::new(),
+        x_label: "λ".into(),
+        y_label: "over no effect".into(),
+        scales: (plot::Scale::Log, plot::Scale::Log),
+        lines,
+        points: vec![],
+        verticals: vec![],
+        horizontals: vec![1.0],
+    }
+}
+
 /// A matrix of scores for each kind of penalty: bandwidths down, λ across.
 fn panels(tuning: &Tuning) -> Vec<Panel> {
-    let best = tuning.cells.iter().map(|cell| cell.score).fold(f64::INFINITY, f64::min);
+    let score = |cell: &Cell| cell.score.unwrap_or(f64::NAN);
+    let best = tuning.cells.iter().map(score).fold(f64::INFINITY, f64::min);
     let mut kinds: Vec<PenaltyKind> = Vec::new();
     for cell in &tuning.cells {
         if !kinds.contains(&cell.penalty) {
@@ -102,7 +137,7 @@ fn panels(tuning: &Tuning) -> Vec<Panel> {
                 y_label: "bandwidth".into(),
                 columns: cells[..width].iter().map(|cell| format!("{}", cell.lambda)).collect(),
                 rows: bandwidths.iter().map(|h| h.map_or("none".into(), |h| format!("{h:.2}"))).collect(),
-                values: Matrix::from_fn(bandwidths.len(), width, |i, j| cells[i * width + j].score - best),
+                values: Matrix::from_fn(bandwidths.len(), width, |i, j| score(cells[i * width + j]) - best),
             }
         })
         .collect()

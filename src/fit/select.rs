@@ -5,10 +5,11 @@
 //! deviations. Of the settings with the best bandwidth, the one with the largest penalty is taken that is not worse than the
 //! best by more than the standard error of their difference.
 
-use super::tune::{Cell, ENOUGH, Tuning, enough, intervened, mean_and_error, multiples};
+use super::choose::Method;
+use super::tuning::{Cell, ENOUGH, Tuning, enough, intervened, mean_and_error, multiples};
 use crate::data::Dataset;
 use crate::engine::gpu::GpuEngine;
-use crate::kernel::{Bandwidth, KernelKind};
+use crate::kernel::{Bandwidth, Kernel, KernelKind};
 use crate::model::PenaltyKind;
 use crate::solve::{Design, Exact, Solution, Spec};
 use crate::{Matrix, Progress, Result};
@@ -36,6 +37,15 @@ pub(super) struct Search<'a> {
     pub seed: u64,
     /// Counts fits.
     pub progress: &'a Progress,
+}
+
+/// What came of it.
+pub(super) struct Selected {
+    pub tuning: Tuning,
+    pub solution: Solution,
+    pub kernel: Kernel,
+    /// Whether the `u` form was not convex and the `v` form took its place.
+    pub fell_back: bool,
 }
 
 /// A part to fit to and a part to judge by.
@@ -93,7 +103,7 @@ impl Search<'_> {
     }
 
     /// Scores every setting and fits the one that is taken.
-    pub(super) fn run(&self, gpu: Option<&GpuEngine>) -> Result<Tuning> {
+    pub(super) fn run(&self, gpu: Option<&GpuEngine>) -> Result<Selected> {
         let median = Bandwidth::Auto.resolve(self.data, self.seed)?;
         let bandwidths: Vec<f64> = multiples(self.kernel).iter().map(|factor| factor * median).collect();
         let exacts: Vec<Exact> =
@@ -132,11 +142,13 @@ impl Search<'_> {
                 let scores: Vec<f64> = (0..folds.len()).map(of_fold).collect();
                 let (score, error) = mean_and_error(&scores);
                 Cell {
+                    method: Method::Skds,
                     bandwidth: (self.kernel != KernelKind::ImqPlus).then_some(bandwidths[h]),
                     penalty: PenaltyKind::Ingoing,
                     lambda: lambdas[l],
-                    score,
-                    error,
+                    score: Some(score),
+                    error: Some(error),
+                    ratio: None,
                     weight: 0.0,
                     scores,
                 }
@@ -146,17 +158,18 @@ impl Search<'_> {
         cells[leading].weight = 1.0;
         let h = leading / PENALTIES;
         let fit = path(&exacts[h], &all, &[cells[leading].lambda])?.remove(0);
-        Ok(Tuning {
-            held_out: if folds[0].rows.is_some() { "rows" } else { "environments" },
+        let by_rows = folds[0].rows.is_some();
+        let tuning = Tuning {
+            held_out: if by_rows { "rows" } else { "environments" },
             folds: folds.len(),
-            kernel: self.kernel.with_bandwidth(bandwidths[h])?,
+            interventions: intervened(self.targets, self.known).len(),
             leading,
-            parameters: fit.parameters,
             cells,
-            violation: fit.violation,
-            own_loss: Some((fit.loss, fit.penalty)),
-            fell_back: exacts[h].fell_back,
-        })
+            outlook: None,
+            remarks: Vec::new(),
+        };
+        let kernel = self.kernel.with_bandwidth(bandwidths[h])?;
+        Ok(Selected { tuning, solution: fit, kernel, fell_back: exacts[h].fell_back })
     }
 }
 
@@ -167,7 +180,13 @@ fn rounded(value: f64) -> f64 {
 
 /// The largest penalty at the best cell's bandwidth that is not clearly worse than the best.
 fn chosen(cells: &[Cell]) -> usize {
-    let best = (0..cells.len()).fold(0, |best, c| if cells[c].score < cells[best].score { c } else { best });
+    let best = (0..cells.len()).fold(0, |best, c| {
+        if cells[c].score.unwrap_or(f64::INFINITY) < cells[best].score.unwrap_or(f64::INFINITY) {
+            c
+        } else {
+            best
+        }
+    });
     let first = best / PENALTIES * PENALTIES;
     (first..=best)
         .find(|&c| {
@@ -186,11 +205,13 @@ mod tests {
     #[test]
     fn the_largest_penalty_that_is_as_good_is_taken() {
         let cell = |scores: [f64; 3]| Cell {
+            method: Method::Skds,
             bandwidth: Some(1.0),
             penalty: PenaltyKind::Ingoing,
             lambda: 1.0,
-            score: mean_and_error(&scores).0,
-            error: 0.0,
+            score: Some(mean_and_error(&scores).0),
+            error: Some(0.0),
+            ratio: None,
             weight: 0.0,
             scores: scores.to_vec(),
         };

@@ -4,13 +4,14 @@
 //! [`Recipe`], in which everything is decided.
 
 use super::choices::by_name;
-use super::recipe::{AdamRecipe, Fixed, Form, Recipe, Solver};
+use super::recipe::{AdamRecipe, Among, Fixed, Form, Recipe, Solver, Strength};
 use super::{
-    EnvironmentsPerStep, EstimatorChoice, ModelKind, PenaltyChoice, SolverChoice, TargetChoice, bounds,
+    EnvironmentsPerStep, EstimatorChoice, KernelChoice, ModelKind, PenaltyChoice, SolverChoice, TargetChoice,
+    bounds,
 };
 use crate::kernel::{Bandwidth, KernelKind};
-use crate::model::Activation;
 use crate::model::basis::FeatureChoice;
+use crate::model::{Activation, LawKind};
 use crate::objective::{Estimator, Objective};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -42,8 +43,8 @@ macro_rules! settings {
 settings! {
     /// How the loss is minimised.
     "by_name::optional" solver: SolverChoice,
-    /// Whether the exact solver chooses bandwidth and penalty by what they predict. If nothing is said, it does so when
-    /// neither of them is given.
+    /// Whether the exact solver chooses by what is predicted. If nothing is said, it does so when neither a bandwidth nor a
+    /// penalty is given.
     tune: bool,
     /// The drift.
     "by_name::optional" model: ModelKind,
@@ -55,10 +56,12 @@ settings! {
     "by_name::optional" features: FeatureChoice,
     /// The functions that squared noises are made of (basis): expressions, `self` being the variable, between commas.
     diffusion: String,
+    /// What the noise of a linear drift does.
+    "by_name::optional" law: LawKind,
     /// The loss.
     "by_name::optional" objective: Objective,
     /// The kernel.
-    "by_name::optional" kernel: KernelKind,
+    "by_name::optional" kernel: KernelChoice,
     /// Its bandwidth, in the units of the fit: standard deviations of the first environment unless the fit takes the data
     /// as it is.
     "by_name::optional" bandwidth: Bandwidth,
@@ -97,12 +100,17 @@ impl Settings {
     /// Decides everything that was not given, and refuses what cannot be meant together.
     pub fn settle(&self) -> Result<Recipe> {
         let form = self.form()?;
-        let objective = self.objective.unwrap_or(Objective::Skds);
-        let solver = self.solver(&form, objective)?;
+        self.check_law(&form)?;
+        self.check_quadratic(&form)?;
+        let solver = self.solver(&form)?;
         let recipe = Recipe {
             form,
-            objective,
-            kernel: self.kernel.unwrap_or(KernelKind::TiltedRbf),
+            law: self.law.unwrap_or_default(),
+            objective: match &solver {
+                Solver::Moments(_) | Solver::Chosen { among: Among::Kds, .. } => Objective::Kds,
+                _ => self.objective.unwrap_or(Objective::Skds),
+            },
+            kernel: self.kernel.and_then(KernelChoice::kind).unwrap_or(KernelKind::TiltedRbf),
             solver,
             learn_scale: self.learn_scale.unwrap_or(false),
             standardize: self.standardize.unwrap_or(true),
@@ -112,6 +120,52 @@ impl Settings {
         };
         bounds::check(&recipe)?;
         Ok(recipe)
+    }
+
+    /// Structural equations are linear, and have neither a loss over pairs nor steps of Adam.
+    fn check_law(&self, form: &Form) -> Result<()> {
+        if self.law.is_some() && *form != Form::Linear {
+            return Err(Error::invalid(format!(
+                "law is given with the model {}, expected the model linear",
+                form.kind()
+            )));
+        }
+        let given = [
+            ("objective", self.objective.is_some()),
+            ("kernel", self.kernel.is_some()),
+            ("bandwidth", self.bandwidth.is_some()),
+            ("estimator", self.estimator.is_some()),
+            ("the solver adam", self.solver == Some(SolverChoice::Adam)),
+            ("learn_scale", self.learn_scale == Some(true)),
+        ];
+        let given = given.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name);
+        match (self.law, given.or(self.option_of_adam())) {
+            (Some(LawKind::Structural), Some(name)) => Err(Error::invalid(format!(
+                "{name} is given with the law structural, expected the law diffusion for it"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// With the quadratic kernel KDS of a linear model sees moments alone.
+    fn check_quadratic(&self, form: &Form) -> Result<()> {
+        if self.kernel != Some(KernelChoice::Quadratic) {
+            return Ok(());
+        }
+        let refused = |found: &str, expected: &str| {
+            Err(Error::invalid(format!("{found} is given with the kernel quadratic, expected {expected}")))
+        };
+        match self {
+            _ if *form != Form::Linear => refused(&format!("the model {}", form.kind()), "the model linear"),
+            Settings { objective: Some(Objective::Skds), .. } => refused("the objective skds", "kds"),
+            Settings { solver: Some(SolverChoice::Adam), .. } => refused("the solver adam", "the exact one"),
+            Settings { bandwidth: Some(_), .. } => refused("bandwidth", "none: the kernel has none"),
+            Settings { estimator: Some(_), .. } => refused("estimator", "none: moments count, not pairs"),
+            _ => match self.option_of_adam() {
+                Some(option) => refused(option, "the exact solver"),
+                None => Ok(()),
+            },
+        }
     }
 
     fn form(&self) -> Result<Form> {
@@ -159,37 +213,8 @@ impl Settings {
     }
 
     /// Which solver: the exact one where it applies, unless an option of Adam is given.
-    fn solver(&self, form: &Form, objective: Objective) -> Result<Solver> {
-        let applies = !matches!(form, Form::Mlp { .. }) && objective == Objective::Skds;
-        let asked = self.solver.unwrap_or(SolverChoice::Auto);
-        let option = self.option_of_adam();
-        let exact = match (asked, option) {
-            (SolverChoice::Adam, _) | (SolverChoice::Auto, Some(_)) => false,
-            (SolverChoice::Auto, None) => applies,
-            (SolverChoice::Exact, Some(option)) => {
-                return Err(Error::invalid(format!(
-                    "{option} is given with the exact solver, expected the solver adam for it"
-                )));
-            }
-            (SolverChoice::Exact, None) if applies => true,
-            (SolverChoice::Exact, None) => {
-                return Err(Error::invalid(format!(
-                    "the exact solver is asked for with the objective {objective} and the model {}, expected skds with the model \
-                     linear or basis",
-                    form.kind()
-                )));
-            }
-        };
-        if !exact && matches!(form, Form::Basis { .. }) {
-            let found = match (option, objective) {
-                (Some(option), _) => option.to_owned(),
-                (None, Objective::Kds) => "the objective kds".into(),
-                (None, _) => "the solver adam".into(),
-            };
-            return Err(Error::invalid(format!(
-                "{found} is given with the model basis, expected skds over all pairs by the exact solver"
-            )));
-        }
+    fn solver(&self, form: &Form) -> Result<Solver> {
+        let exact = self.is_exact(form)?;
         let strength = [
             ("bandwidth", self.bandwidth.is_some()),
             ("penalty", self.penalty.is_some()),
@@ -207,26 +232,105 @@ impl Settings {
             penalty: self.penalty.unwrap_or(PenaltyChoice::Both),
             lambda: self.lambda.unwrap_or(0.1),
         };
-        match (exact, self.tune, given) {
-            (true, Some(true), Some(given)) => Err(Error::invalid(format!(
-                "{given} is given together with tune, which chooses it, expected one of them"
-            ))),
-            (true, Some(true), None) | (true, None, None) => Ok(Solver::Tuned { pairs }),
-            (true, Some(false), _) | (true, None, Some(_)) => Ok(Solver::Exact { pairs, fixed }),
-            (false, Some(true), _) => {
-                Err(Error::invalid("tune is given with the solver adam, expected the exact solver"))
+        if !exact {
+            if self.tune == Some(true) {
+                return Err(Error::invalid("tune is given with the solver adam, expected the exact solver"));
             }
-            (false, ..) => Ok(Solver::Adam {
-                pairs,
-                fixed,
-                adam: AdamRecipe {
-                    steps: self.steps.unwrap_or(20_000),
-                    batch: self.batch.unwrap_or(512),
-                    envs_per_step: self.envs_per_step.unwrap_or(EnvironmentsPerStep::Some(1)),
-                    learning_rate: self.learning_rate.unwrap_or(1e-3),
-                },
-            }),
+            let adam = AdamRecipe {
+                steps: self.steps.unwrap_or(20_000),
+                batch: self.batch.unwrap_or(512),
+                envs_per_step: self.envs_per_step.unwrap_or(EnvironmentsPerStep::Some(1)),
+                learning_rate: self.learning_rate.unwrap_or(1e-3),
+            };
+            return Ok(Solver::Adam { pairs, fixed, adam });
         }
+        let chooses = match (self.tune, given) {
+            (Some(true), Some(given)) => {
+                return Err(Error::invalid(format!(
+                    "{given} is given together with tune, which chooses it, expected one of them"
+                )));
+            }
+            (Some(tune), _) => tune,
+            (None, given) => given.is_none(),
+        };
+        if matches!(form, Form::Basis { .. }) {
+            return Ok(if chooses { Solver::Tuned { pairs } } else { Solver::Exact { pairs, fixed } });
+        }
+        // Single effects, as where these penalties are chosen.
+        let penalty = self.penalty.unwrap_or(PenaltyChoice::Ingoing);
+        let strength = Strength { penalty, lambda: fixed.lambda };
+        Ok(match self.among() {
+            None if self.tune == Some(true) => {
+                return Err(Error::invalid(
+                    "tune is given with kds over pairs, expected the kernel quadratic or a penalty",
+                ));
+            }
+            None => Solver::Exact { pairs, fixed },
+            Some(among) if chooses => Solver::Chosen { among, pairs },
+            Some(Among::Kds) => Solver::Moments(strength),
+            Some(Among::Structural) => Solver::Structural(strength),
+            Some(Among::All | Among::Diffusions | Among::Skds) => Solver::Exact { pairs, fixed },
+        })
+    }
+
+    /// What a choice among linear models considers; none if it is KDS over pairs, which is not chosen among.
+    fn among(&self) -> Option<Among> {
+        if self.law == Some(LawKind::Structural) {
+            return Some(Among::Structural);
+        }
+        // A kernel with a bandwidth, or an estimator, speaks of pairs.
+        let pairs = self.kernel.and_then(KernelChoice::kind).is_some()
+            || self.bandwidth.is_some()
+            || self.estimator.is_some_and(|estimator| estimator != EstimatorChoice::Auto);
+        match (self.objective, self.kernel) {
+            (_, Some(KernelChoice::Quadratic)) => Some(Among::Kds),
+            (Some(Objective::Kds), _) if pairs => None,
+            (Some(Objective::Kds), _) => Some(Among::Kds),
+            (Some(Objective::Skds), _) => Some(Among::Skds),
+            (None, _) if pairs => Some(Among::Skds),
+            (None, _) if self.law == Some(LawKind::Diffusion) => Some(Among::Diffusions),
+            (None, _) => Some(Among::All),
+        }
+    }
+
+    /// Whether the exact solver does it.
+    fn is_exact(&self, form: &Form) -> Result<bool> {
+        let objective = self.objective.unwrap_or(Objective::Skds);
+        let applies = match form {
+            Form::Linear => true,
+            Form::Basis { .. } => objective == Objective::Skds,
+            Form::Mlp { .. } => false,
+        };
+        let asked = self.solver.unwrap_or(SolverChoice::Auto);
+        let option = self.option_of_adam();
+        let exact = match (asked, option) {
+            (SolverChoice::Adam, _) | (SolverChoice::Auto, Some(_)) => false,
+            (SolverChoice::Auto, None) => applies,
+            (SolverChoice::Exact, Some(option)) => {
+                return Err(Error::invalid(format!(
+                    "{option} is given with the exact solver, expected the solver adam for it"
+                )));
+            }
+            (SolverChoice::Exact, None) if applies => true,
+            (SolverChoice::Exact, None) => {
+                return Err(Error::invalid(format!(
+                    "the exact solver is asked for with the objective {objective} and the model {}, expected the model linear, or \
+                     skds with the model basis",
+                    form.kind()
+                )));
+            }
+        };
+        if !exact && matches!(form, Form::Basis { .. }) {
+            let found = match (option, objective) {
+                (Some(option), _) => option.to_owned(),
+                (None, Objective::Kds) => "the objective kds".into(),
+                (None, _) => "the solver adam".into(),
+            };
+            return Err(Error::invalid(format!(
+                "{found} is given with the model basis, expected skds over all pairs by the exact solver"
+            )));
+        }
+        Ok(exact)
     }
 }
 
@@ -254,7 +358,7 @@ mod tests {
             bandwidth: Some(Bandwidth::Value(7.0)),
             lambda: Some(0.01),
             envs_per_step: Some(EnvironmentsPerStep::All),
-            kernel: Some(KernelKind::Rbf),
+            kernel: Some(KernelChoice::Rbf),
             ..Settings::default()
         };
         assert_eq!(parse(text).unwrap(), expected);
@@ -266,7 +370,7 @@ mod tests {
 
     #[test]
     fn a_value_that_is_given_counts_even_if_it_equals_the_default() {
-        assert!(matches!(settled("").solver, Solver::Tuned { .. }));
+        assert!(matches!(settled("").solver, Solver::Chosen { among: Among::All, .. }));
         for text in ["lambda = 0.1", "bandwidth = \"auto\"", "penalty = \"both\"", "tune = false"] {
             assert!(matches!(settled(text).solver, Solver::Exact { .. }), "{text}");
         }
@@ -277,17 +381,53 @@ mod tests {
             "learning_rate = 0.001",
             "solver = \"adam\"",
         ];
-        for text in
-            of_adam.into_iter().chain(["estimator = \"linear\"", "model = \"mlp\"", "objective = \"kds\""])
-        {
+        for text in of_adam.into_iter().chain(["estimator = \"linear\"", "model = \"mlp\""]) {
             assert!(matches!(settled(text).solver, Solver::Adam { .. }), "{text}");
         }
+    }
+
+    #[test]
+    fn what_is_given_fixes_its_part_of_the_choice() {
+        let among = |text: &str| match settled(text).solver {
+            Solver::Chosen { among, .. } => Some(among),
+            _ => None,
+        };
+        for (text, expected) in [
+            ("", Among::All),
+            ("solver = \"exact\"", Among::All),
+            ("law = \"diffusion\"", Among::Diffusions),
+            ("law = \"structural\"", Among::Structural),
+            ("objective = \"kds\"", Among::Kds),
+            ("kernel = \"quadratic\"", Among::Kds),
+            ("objective = \"skds\"", Among::Skds),
+            ("kernel = \"rbf\"", Among::Skds),
+            ("estimator = \"u\"", Among::Skds),
+        ] {
+            assert_eq!(among(text), Some(expected), "{text}");
+        }
+        let by_moments = settled("objective = \"kds\"\nlambda = 0.2").solver;
+        assert_eq!(by_moments, Solver::Moments(Strength { penalty: PenaltyChoice::Ingoing, lambda: 0.2 }));
+        let structural = settled("law = \"structural\"\npenalty = \"both\"").solver;
+        assert_eq!(structural, Solver::Structural(Strength { penalty: PenaltyChoice::Both, lambda: 0.1 }));
+        // Over pairs KDS has one bandwidth and penalty.
+        let pairs = settled("objective = \"kds\"\nkernel = \"rbf\"");
+        assert!(matches!(pairs.solver, Solver::Exact { .. }) && pairs.objective == Objective::Kds);
+        assert!(matches!(settled("objective = \"kds\"\nsteps = 9").solver, Solver::Adam { .. }));
     }
 
     #[test]
     fn a_recipe_as_settings_settles_to_itself() {
         for text in [
             "",
+            "law = \"diffusion\"",
+            "law = \"structural\"\nseed = 3",
+            "law = \"structural\"\nlambda = 0.3\npenalty = \"none\"",
+            "objective = \"kds\"",
+            "objective = \"kds\"\nlambda = 0.3\nlearn_scale = true",
+            "objective = \"kds\"\nkernel = \"imq-plus\"",
+            "objective = \"kds\"\nsteps = 7",
+            "objective = \"skds\"",
+            "estimator = \"u\"\nkernel = \"rbf\"",
             "lambda = 0.1\nestimator = \"u\"\nstandardize = false",
             "steps = 100\nbandwidth = 2\nseed = 18446744073709551615",
             "model = \"mlp\"\nhidden = 3\nactivation = \"tanh\"\nstabilize = false",
@@ -332,7 +472,26 @@ mod tests {
                 "solver = \"exact\"\nestimator = \"linear\"",
                 "the estimator linear is given with the exact solver",
             ),
-            ("solver = \"exact\"\nmodel = \"mlp\"", "expected skds with the model linear or basis"),
+            (
+                "solver = \"exact\"\nmodel = \"mlp\"",
+                "the model mlp, expected the model linear, or skds with the model basis",
+            ),
+            ("law = \"structural\"\nsteps = 5", "steps is given with the law structural"),
+            ("law = \"structural\"\nkernel = \"rbf\"", "kernel is given with the law structural"),
+            ("law = \"structural\"\nlearn_scale = true", "learn_scale is given with the law structural"),
+            ("law = \"diffusion\"\nmodel = \"mlp\"", "law is given with the model mlp"),
+            (
+                "kernel = \"quadratic\"\nobjective = \"skds\"",
+                "the objective skds is given with the kernel quadratic",
+            ),
+            ("kernel = \"quadratic\"\nbandwidth = 2", "bandwidth is given with the kernel quadratic"),
+            ("kernel = \"quadratic\"\nestimator = \"v\"", "estimator is given with the kernel quadratic"),
+            ("kernel = \"quadratic\"\nbatch = 20", "batch is given with the kernel quadratic"),
+            (
+                "kernel = \"quadratic\"\nmodel = \"basis\"",
+                "the model basis is given with the kernel quadratic",
+            ),
+            ("objective = \"kds\"\nkernel = \"rbf\"\ntune = true", "tune is given with kds over pairs"),
             ("tune = true\nlambda = 0.1", "lambda is given together with tune"),
             ("tune = true\nsolver = \"adam\"", "tune is given with the solver adam"),
             ("hidden = 3", "hidden is given with the model linear, expected the model mlp"),

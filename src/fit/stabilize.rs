@@ -51,17 +51,39 @@ pub struct Widest {
     pub ratio: f64,
 }
 
+impl Stability {
+    /// Of a model to which nothing was done.
+    pub(super) fn unharmed(abscissa: Option<f64>, stable: bool) -> Stability {
+        Stability {
+            spectral_abscissa: abscissa,
+            stable,
+            factor: None,
+            loss_before: None,
+            loss_after: None,
+            outside: None,
+            widest: None,
+        }
+    }
+
+    /// Looks at one of the drifts that a model averages, in standard units; with `repair`, gives a stable one in its place. What is
+    /// told is the worst of all.
+    pub(super) fn include(&mut self, weights: &Matrix<f64>, repair: bool) -> Result<Matrix<f64>> {
+        let abscissa = spectral_abscissa(weights)?;
+        self.spectral_abscissa = Some(self.spectral_abscissa.map_or(abscissa, |worst| worst.max(abscissa)));
+        self.stable &= abscissa < 0.0;
+        if abscissa <= -MARGIN || !repair {
+            return Ok(weights.clone());
+        }
+        // The eigenvalues of W + I scale with the effects.
+        let factor = (1.0 - MARGIN) / (1.0 + abscissa);
+        self.factor = Some(self.factor.map_or(factor, |least| least.min(factor)));
+        Ok(scaled(weights, factor))
+    }
+}
+
 /// Looks at the model; with `repair`, replaces an unstable linear drift by a stable one.
 pub fn stabilize(model: &mut Model, data: &Dataset, spec: &LossSpec, repair: bool) -> Result<Stability> {
-    let unharmed = |abscissa: Option<f64>, stable: bool| Stability {
-        spectral_abscissa: abscissa,
-        stable,
-        factor: None,
-        loss_before: None,
-        loss_after: None,
-        outside: None,
-        widest: None,
-    };
+    let unharmed = Stability::unharmed;
     let weights = match &model.parameters.drift {
         Drift::Linear { weights } => weights.clone(),
         Drift::Mlp { .. } => {
@@ -179,6 +201,10 @@ impl Stability {
         match (self.stable, self.factor, self.loss_before.zip(self.loss_after)) {
             (_, Some(factor), Some((before, after))) => format!(
                 "{} as fitted{abscissa}: effects between variables multiplied by {factor:.4}, which changes the loss on all data from {before:.4e} to {after:.4e}; a larger --lambda may fit a stable model by itself",
+                if self.stable { "barely stable" } else { "UNSTABLE" }
+            ),
+            (_, Some(factor), None) => format!(
+                "{} as fitted{abscissa}: effects between variables multiplied by {factor:.4}",
                 if self.stable { "barely stable" } else { "UNSTABLE" }
             ),
             (false, ..) => format!(

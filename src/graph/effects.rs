@@ -16,6 +16,8 @@ pub struct Effect {
     pub standard: Option<f64>,
     /// The interval of a linear model's effect, if the fit found one.
     pub interval: Option<(f64, f64)>,
+    /// In how many members of an ensemble it is not 0, and how many there are.
+    pub members: Option<(usize, usize)>,
 }
 
 impl Effect {
@@ -28,7 +30,7 @@ impl Effect {
 /// Variables and the effects between different ones, strongest first.
 ///
 /// The strength of the effect of i on j is
-/// - w_ji for the linear model;
+/// - w_ji for the linear model, and the mean of its members' for an ensemble;
 /// - ± ‖(U_jki)_k‖₂ for the MLP, the norm over hidden units k of the weights with which network j sees variable i:
 ///   the group that [`Penalty`](crate::model::Penalty) penalises. The sign is that of the average slope
 ///   Σ_k output_jk U_jki. No activation ever falls, so this is the direction of the effect where the units' slopes
@@ -69,7 +71,9 @@ impl Graph {
                 if strength != 0.0 {
                     let interval = interval(model, source, target);
                     let standard = standard(model, source, target, strength);
-                    effects.push(Effect { source, target, strength, standard, interval });
+                    let all = model.members.len();
+                    let members = (all > 0).then(|| (model.members_with(source, target), all));
+                    effects.push(Effect { source, target, strength, standard, interval, members });
                 }
             }
         }
@@ -190,7 +194,7 @@ fn strength(parameters: &Parameters<f64>, source: usize, target: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Activation, Noise};
+    use crate::model::{Activation, LawKind, Member, Noise};
 
     fn model(drift: Drift<f64>, names: &[&str]) -> Model {
         let d = names.len();
@@ -226,6 +230,21 @@ mod tests {
         assert_eq!(listed(&graph), [(0, 1, -2.0), (2, 1, -0.5), (1, 0, 0.5), (0, 2, 0.5)]);
         let matrix = graph.matrix();
         assert_eq!(matrix.as_slice(), [0.0, 0.5, 0.0, -2.0, 0.0, -0.5, 0.5, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn an_ensemble_says_in_how_many_members_an_effect_is() {
+        let member = |effect: f64, weight: f64| {
+            let weights = Matrix::from_rows(2, 2, vec![-1.0, 0.0, effect, -1.0]);
+            let parameters = model(Drift::Linear { weights }, &["a", "b"]).parameters;
+            Member { weight, law: LawKind::Diffusion, parameters }
+        };
+        let members = vec![member(0.5, 0.25), member(0.0, 0.5), member(1.0, 0.25)];
+        let average = Member::average(&members);
+        let graph = Graph::of(&Model { members, ..Model::new(average) }).unwrap();
+        assert_eq!(listed(&graph), [(0, 1, 0.375)]);
+        assert_eq!(graph.effects()[0].members, Some((2, 3)));
+        assert_eq!(Graph::of(&linear()).unwrap().effects()[0].members, None);
     }
 
     #[test]

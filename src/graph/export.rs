@@ -14,7 +14,8 @@ use std::path::Path;
 /// carry the names: a variable without effects is still there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Columns source, target, strength; standard where standard units are known, low and high where there are intervals.
+    /// Columns source, target, strength; standard where standard units are known, low and high where there are intervals,
+    /// in_members and members where models are averaged.
     Csv,
     /// For Cytoscape, Gephi, yEd, igraph, networkx …: node attribute `name`, edge attribute `strength`.
     GraphMl,
@@ -75,6 +76,10 @@ impl Graph {
         if intervals {
             header.extend(["low", "high"]);
         }
+        let members = self.effects().iter().any(|effect| effect.members.is_some());
+        if members {
+            header.extend(["in_members", "members"]);
+        }
         writer.write_record(header)?;
         for effect in self.effects() {
             let (source, target) = (&self.names()[effect.source], &self.names()[effect.target]);
@@ -82,6 +87,9 @@ impl Graph {
             record.extend(effect.standard.map(number));
             if let Some((low, high)) = effect.interval {
                 record.extend([number(low), number(high)]);
+            }
+            if let Some((with, all)) = effect.members {
+                record.extend([with.to_string(), all.to_string()]);
             }
             writer.write_record(record)?;
         }
@@ -106,6 +114,9 @@ impl Graph {
                 );
             }
         }
+        if self.effects().iter().any(|effect| effect.members.is_some()) {
+            text.push_str("  <key id=\"members\" for=\"edge\" attr.name=\"members\" attr.type=\"int\"/>\n");
+        }
         text.push_str("  <graph id=\"effects\" edgedefault=\"directed\">\n");
         for (index, name) in self.names().iter().enumerate() {
             let name = xml(name);
@@ -119,10 +130,13 @@ impl Graph {
             let ends = effect.interval.map_or(String::new(), |(low, high)| {
                 format!("<data key=\"low\">{}</data><data key=\"high\">{}</data>", number(low), number(high))
             });
+            let members = effect
+                .members
+                .map_or(String::new(), |(with, _)| format!("<data key=\"members\">{with}</data>"));
             line(
                 &mut text,
                 format_args!(
-                    "    <edge source=\"n{source}\" target=\"n{target}\"><data key=\"strength\">{strength}</data>{ends}</edge>"
+                    "    <edge source=\"n{source}\" target=\"n{target}\"><data key=\"strength\">{strength}</data>{ends}{members}</edge>"
                 ),
             );
         }

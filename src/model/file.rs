@@ -1,5 +1,6 @@
 //! Parameters as safetensors files.
 
+use super::members::MEMBER;
 use super::{Activation, Basis, Drift, Noise, Parameters, lists};
 use crate::data::{check_names, default_names};
 use crate::{Error, Matrix, Result, Scalar, hash, output};
@@ -332,11 +333,12 @@ impl<'a> Container<'a> {
         let known = [LINEAR, MLP, BASIS, SHARED].concat();
         let mut found = self.header.offset_keys();
         found.sort();
-        // The ends of intervals lie beside the parameters.
-        let ends =
-            |name: &&str| self.prefix.is_empty() && [LOW, HIGH].iter().any(|end| name.starts_with(end));
+        // The ends of intervals and the members of an ensemble lie beside the parameters.
+        let beside = |name: &&str| {
+            self.prefix.is_empty() && [LOW, HIGH, MEMBER].iter().any(|other| name.starts_with(other))
+        };
         let mut ours =
-            found.iter().filter_map(|name| name.strip_prefix(self.prefix)).filter(|name| !ends(name));
+            found.iter().filter_map(|name| name.strip_prefix(self.prefix)).filter(|name| !beside(name));
         match ours.find(|name| !known.contains(name)) {
             Some(name) => {
                 Err(format!("has the unknown tensor `{name:.100}`, expected only {}", list(&known)))
@@ -448,7 +450,7 @@ impl<'a> Container<'a> {
         self.header.info(&self.full(name)).ok_or_else(|| {
             let mut found = self.header.offset_keys();
             found.sort();
-            format!("has no tensor `{name}`, found {}", list(&found))
+            format!("has no tensor `{}`, found {}", self.full(name), list(&found))
         })
     }
 

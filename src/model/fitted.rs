@@ -1,7 +1,7 @@
 //! A fitted model as it is handed on: parameters with the names, units, targets and settings they belong to.
 
 use super::file::{HIGH, LOW};
-use super::{Parameters, TensorFile, lists};
+use super::{Drift, LawKind, Member, Parameters, TensorFile, lists};
 use crate::data::{Dataset, Standardization, default_names};
 use crate::{Error, Matrix, Result};
 use serde::Serialize;
@@ -16,8 +16,12 @@ const MOST_SETTINGS: usize = 1 << 20;
 /// A model file: [`Parameters`] in a safetensors file, everything else in its metadata.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Model {
-    /// In standard units if [`standardization`](Self::standardization) is there.
+    /// In standard units if [`standardization`](Self::standardization) is there. Of an ensemble, the mean of its members'.
     pub parameters: Parameters<f64>,
+    /// What the noise of a linear drift does.
+    pub law: LawKind,
+    /// The models whose predictions are averaged; none if this is a single model.
+    pub members: Vec<Member>,
     /// The variables' names, distinct.
     pub names: Vec<String>,
     /// Whether the names were given; if not, they are x0, x1, … and the model suits data with any names.
@@ -51,6 +55,8 @@ impl Model {
         let names = default_names(parameters.dim());
         Model {
             parameters,
+            law: LawKind::default(),
+            members: Vec::new(),
             names,
             named: false,
             targets: None,
@@ -76,8 +82,13 @@ impl Model {
     pub fn in_standard_units(&self) -> Cow<'_, Model> {
         match &self.reference {
             Some(reference) if self.standardization.is_none() && !self.parameters.is_basis() => {
+                let inside =
+                    |parameters: &Parameters<f64>| parameters.in_units_of(&reference.inverse(), None);
+                let member =
+                    |member: &Member| Member { parameters: inside(&member.parameters), ..member.clone() };
                 Cow::Owned(Model {
-                    parameters: self.parameters.in_units_of(&reference.inverse(), None),
+                    parameters: inside(&self.parameters),
+                    members: self.members.iter().map(member).collect(),
                     standardization: Some(reference.clone()),
                     reference: None,
                     intervals: None,
@@ -141,6 +152,17 @@ impl Model {
         };
         model.standardization = units("standardization")?;
         model.reference = units("reference")?;
+        if let Some(name) = file.metadata("law") {
+            model.law = name.parse().map_err(|e: Error| fail("law", e.to_string()))?;
+        }
+        model.members = Member::read_all(&file, path, &model.parameters)?;
+        if !model.is_diffusion() && !matches!(model.parameters.drift, Drift::Linear { .. }) {
+            let kind = model.parameters.drift.name();
+            return Err(Error::file(
+                path,
+                format!("has a law or members with the model {kind}, expected a linear one"),
+            ));
+        }
         if let Some(text) = file.metadata("targets") {
             let environments = model.parameters.environments();
             let targets = lists::targets(text, d, environments).map_err(|e| fail("targets", e))?;
@@ -187,7 +209,17 @@ impl Model {
         if !self.settings.is_empty() {
             metadata.insert("settings".into(), json(&self.settings));
         }
+        if self.law != LawKind::default() {
+            metadata.insert("law".into(), self.law.name().into());
+        }
+        let prefixes: Vec<String> = (0..self.members.len()).map(Member::prefix).collect();
         let mut parts = vec![("", &self.parameters)];
+        if !self.members.is_empty() {
+            metadata.insert("members".into(), Member::header(&self.members));
+            parts.extend(
+                prefixes.iter().zip(&self.members).map(|(prefix, m)| (prefix.as_str(), &m.parameters)),
+            );
+        }
         if let Some(intervals) = &self.intervals {
             metadata.insert("intervals".into(), json(&intervals.level));
             parts.extend([(LOW, &intervals.low), (HIGH, &intervals.high)]);
@@ -212,7 +244,7 @@ fn parse<V: DeserializeOwned>(file: &TensorFile, key: &str) -> std::result::Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Drift, Noise};
+    use crate::model::Noise;
 
     fn model() -> Model {
         let parameters = Parameters {

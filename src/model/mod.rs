@@ -15,6 +15,7 @@ mod constraint;
 mod file;
 mod fitted;
 mod lists;
+mod members;
 mod penalty;
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,7 @@ mod units;
 pub use basis::Basis;
 pub(crate) use file::TensorFile;
 pub use fitted::{Intervals, Model};
+pub use members::{LawKind, Member};
 pub(crate) use penalty::{ENTRIES_PER_TASK, Groups};
 pub use penalty::{Penalty, PenaltyKind};
 

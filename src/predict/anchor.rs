@@ -94,6 +94,9 @@ pub fn transport_maps(
     seed: u64,
     progress: &Progress,
 ) -> Result<Vec<Result<TransportMap>>> {
+    if !model.members.is_empty() {
+        return averaged_maps(sampler, model, observed, treatments, settings, seed, progress);
+    }
     let none = Intervention::none(model.dim());
     let interventions: Vec<&Intervention> =
         std::iter::once(&none).chain(treatments.iter().map(|treatment| &treatment.intervention)).collect();
@@ -141,6 +144,30 @@ pub fn transport_maps(
         }
     }
     Ok(maps)
+}
+
+/// Each member of an ensemble finds its own shifts and its own map; what they say is averaged.
+fn averaged_maps(
+    sampler: &Sampler,
+    model: &Model,
+    observed: &[f64],
+    treatments: &[Treatment],
+    settings: &SampleSettings,
+    seed: u64,
+    progress: &Progress,
+) -> Result<Vec<Result<TransportMap>>> {
+    let mut each: Vec<Vec<Result<TransportMap>>> = Vec::new();
+    for k in 0..model.members.len() {
+        each.push(transport_maps(sampler, &model.member(k), observed, treatments, settings, seed, progress)?);
+    }
+    let mut each: Vec<_> = each.into_iter().map(Vec::into_iter).collect();
+    let average = |_| {
+        let maps = each.iter_mut().map(|maps| maps.next().expect("every treatment has its answer"));
+        let maps = maps.collect::<Result<Vec<_>>>()?;
+        let weights = model.members.iter().map(|member| member.weight);
+        Ok(TransportMap::average(&weights.zip(maps).collect::<Vec<_>>()))
+    };
+    Ok(treatments.iter().map(average).collect())
 }
 
 /// Where a map brings one point.

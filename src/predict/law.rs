@@ -2,8 +2,8 @@
 
 use crate::dense::moments;
 use crate::engine::cpu::matmul::product;
-use crate::model::{Drift, Model};
-use crate::sample::{Draw, Gaussian, Intervention, Method, SampleSettings, Sampler, stationary_mean};
+use crate::model::Model;
+use crate::sample::{Draw, Gaussian, Intervention, LinearParts, Method, SampleSettings, Sampler};
 use crate::{Error, Matrix, Progress, Result};
 use faer::Mat;
 use std::borrow::Cow;
@@ -53,8 +53,8 @@ pub fn laws_of(
             distinct.push(intervention);
         }
     }
-    let laws = match &model.parameters.drift {
-        Drift::Linear { .. } if settings.method_for(model)? == Method::Exact => gaussian(model, &distinct),
+    let laws = match settings.method_for(model)? {
+        Method::Exact => gaussian(model, &distinct),
         _ => sampled(sampler, model, &distinct, settings, seed, progress)?,
     };
     progress.check()?;
@@ -69,25 +69,22 @@ pub(super) fn again(law: &Result<Law>) -> Result<Law> {
     }
 }
 
-/// Shifts move the mean of a linear model and nothing else, so there is one covariance for each noise.
+/// Shifts move the mean of a linear model and nothing else, so there is one covariance for each noise. Of an ensemble, means and
+/// covariances are averaged.
 fn gaussian(model: &Model, interventions: &[&Intervention]) -> Vec<Result<Law>> {
     let standard = model.in_standard_units();
     let inside = |intervention: &Intervention| match (&standard, &model.reference) {
         (Cow::Owned(_), Some(units)) => intervention.in_standard_units(units),
         _ => intervention.clone(),
     };
-    let Drift::Linear { weights } = &standard.parameters.drift else {
-        unreachable!("only linear models are asked for closed forms")
-    };
+    let parts = LinearParts::of(&standard).expect("only linear models are asked for closed forms");
     let mut covariances: Vec<(Vec<f64>, Arc<Matrix<f64>>)> = Vec::new();
     let mut law_of = |intervention: Intervention| {
-        let biases = intervention.biases(&standard.parameters);
         if let Some((_, covariance)) = covariances.iter().find(|(scale, _)| *scale == intervention.log_scale)
         {
-            return Ok(Law { mean: stationary_mean(weights, &biases), covariance: covariance.clone() });
+            return Ok(Law { mean: parts.mean(&intervention), covariance: covariance.clone() });
         }
-        let a = intervention.diffusion(&standard.parameters);
-        let Gaussian { mean, covariance } = Gaussian::stationary(weights, &biases, &a)?;
+        let Gaussian { mean, covariance } = parts.gaussian(&intervention)?;
         let covariance = Arc::new(covariance);
         covariances.push((intervention.log_scale, covariance.clone()));
         Ok(Law { mean, covariance })

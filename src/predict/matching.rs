@@ -1,8 +1,8 @@
 //! Which shift makes a variable's mean what it was seen to be?
 
 use super::root::Root;
-use crate::model::{Drift, Model};
-use crate::sample::{Draw, Intervention, Method, SampleSettings, Sampler};
+use crate::model::Model;
+use crate::sample::{Draw, Intervention, LinearParts, Method, SampleSettings, Sampler};
 use crate::{Error, Matrix, Progress, Result};
 use faer::linalg::solvers::Solve;
 use std::borrow::Cow;
@@ -63,7 +63,7 @@ impl Goal {
 }
 
 /// For each entry of `wanted` the intervention on its targets under which their stationary means are what is wanted: in
-/// closed form for exact sampling of a linear model, otherwise by bracketing on simulations, each with one seed and all
+/// closed form for exact sampling of linear models, otherwise by bracketing on simulations, each with one seed and all
 /// of them at once. An intervention under which the model has no stationary law is an error of its own entry.
 ///
 /// `progress` counts to [`MATCHED`], roughly as the work goes.
@@ -103,15 +103,14 @@ pub(super) fn match_aims(
         let in_data_units = |found: Result<Intervention>| found.map(|found| found.in_data_units(units));
         return Ok(found.into_iter().map(in_data_units).collect());
     }
-    if let Drift::Linear { weights } = &model.parameters.drift
-        && settings.method_for(model)? == Method::Exact
-    {
+    if settings.method_for(model)? == Method::Exact {
         progress.set(MATCHED)?;
+        let parts = LinearParts::of(model).expect("only linear models are sampled exactly");
         let solve = |aim: &Aim| {
-            let biases = aim.base.biases(&model.parameters);
             let goal = aim.goal.in_standard_units(model, &aim.targets);
             let mut found = aim.base.clone();
-            for (&j, shift) in aim.targets.iter().zip(shifts_for(weights, &biases, &aim.targets, &goal)?) {
+            let response = parts.response(&aim.base, &aim.targets);
+            for (&j, shift) in aim.targets.iter().zip(shifts_for(&response, &aim.targets, &goal)?) {
                 found.shift[j] += shift;
             }
             Ok(found)
@@ -156,34 +155,16 @@ fn unit_of_shift(model: &Model, j: usize) -> f64 {
     }
 }
 
-/// The intervention on a linear model that brings the means of `targets` to `goal`, all in the model's units.
-pub(crate) fn closed_form(
-    weights: &Matrix<f64>,
-    biases: &[f64],
-    targets: &[usize],
-    goal: &[f64],
-) -> Result<Intervention> {
-    let mut intervention = Intervention::none(weights.rows());
-    let shifts = shifts_for(weights, biases, targets, &Goal::Means(goal.to_vec()))?;
-    targets.iter().zip(shifts).for_each(|(&j, shift)| intervention.shift[j] = shift);
-    Ok(intervention)
-}
-
-/// The mean is −W⁻¹ (b + shift): linear in the shifts, so one small system for all targets. All in the model's units.
-fn shifts_for(weights: &Matrix<f64>, biases: &[f64], targets: &[usize], goal: &Goal) -> Result<Vec<f64>> {
-    let (d, k) = (weights.rows(), targets.len());
+/// Means are linear in the shifts, so there is one small system for all targets. `response` has the means without these shifts,
+/// and how means answer to each of them; all in the model's units.
+fn shifts_for(response: &faer::Mat<f64>, targets: &[usize], goal: &Goal) -> Result<Vec<f64>> {
+    let k = targets.len();
     if k == 0 {
         return Ok(Vec::new());
     }
-    // Columns: the biases, then a unit vector per target.
-    let right = faer::Mat::from_fn(d, k + 1, |i, c| match c {
-        0 => -biases[i],
-        c => -f64::from(u8::from(i == targets[c - 1])),
-    });
-    let moved = weights.view().partial_piv_lu().solve(&right);
-    let system = faer::Mat::from_fn(k, k, |r, c| moved[(targets[r], c + 1)]);
+    let system = faer::Mat::from_fn(k, k, |r, c| response[(targets[r], c + 1)]);
     let gap = faer::Mat::from_fn(k, 1, |r, _| match goal {
-        Goal::Means(means) => means[r] - moved[(targets[r], 0)],
+        Goal::Means(means) => means[r] - response[(targets[r], 0)],
         Goal::Changes(changes) => changes[r],
     });
     let shifts = system.partial_piv_lu().solve(&gap);
@@ -312,7 +293,7 @@ impl Search {
 mod tests {
     use super::*;
     use crate::data::Standardization;
-    use crate::model::{Noise, Parameters};
+    use crate::model::{Drift, Noise, Parameters};
     use crate::sample::stationary_samples;
 
     fn model() -> Model {

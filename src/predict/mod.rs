@@ -41,8 +41,8 @@
 //! # Ok::<(), skds::Error>(())
 //! ```
 //!
-//! A new kind of model needs its own branch in [`laws_of`]. One that averages the effects of several models averages
-//! their maps in [`transport_maps`], which is where each of them has found its own shifts.
+//! An ensemble's law has the averaged means and covariances of its members, all under the same intervention. Observed rows
+//! are moved by the average of their maps, for which each member has found its own shifts.
 
 mod anchor;
 mod law;
@@ -57,8 +57,8 @@ mod treatment;
 pub use anchor::{Origin, anchored, transport_maps};
 pub(crate) use law::law_samples;
 pub use law::{Law, laws_of};
+pub(crate) use matching::MATCHING_SAMPLES;
 pub use matching::{MATCHED, Wanted, match_means};
-pub(crate) use matching::{MATCHING_SAMPLES, closed_form};
 pub use prediction::{Start, predicted};
 pub use transport::{Deviations, TransportMap};
 pub use treatment::{Treatment, interventions_for};

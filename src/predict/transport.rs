@@ -42,6 +42,32 @@ impl TransportMap {
         Ok(TransportMap { shift, deviations: Some(Deviations { centre: from.mean.clone(), matrix }) })
     }
 
+    /// Every point goes to the mean of where the maps bring it, by their weights, which add up to 1.
+    pub fn average(maps: &[(f64, TransportMap)]) -> Self {
+        let d = maps[0].1.shift.len();
+        let mut shift = vec![0.0; d];
+        for (weight, map) in maps {
+            shift.iter_mut().zip(&map.shift).for_each(|(sum, shift)| *sum += weight * shift);
+        }
+        let Some(centre) = maps.iter().find_map(|(_, map)| Some(map.deviations.as_ref()?.centre.clone()))
+        else {
+            return TransportMap { shift, deviations: None };
+        };
+        let mut matrix = Matrix::from_fn(d, d, |i, j| if i == j { 1.0 } else { 0.0 });
+        for (weight, map) in maps {
+            let Some(deviations) = &map.deviations else { continue };
+            for i in 0..d {
+                for j in 0..d {
+                    let change = weight * (deviations.matrix[(i, j)] - if i == j { 1.0 } else { 0.0 });
+                    matrix[(i, j)] += change;
+                    // About one centre for all: what a map does to another centre than its own is a shift.
+                    shift[i] += change * (centre[j] - deviations.centre[j]);
+                }
+            }
+        }
+        TransportMap { shift, deviations: Some(Deviations { centre, matrix }) }
+    }
+
     /// The same map of x = m + s z, given that of z.
     pub fn in_data_units(mut self, Standardization { mean, scale }: &Standardization) -> Self {
         self.shift.iter_mut().zip(scale).for_each(|(shift, s)| *shift *= s);

@@ -1,9 +1,10 @@
-//! Samples of a model's stationary law: exact for the linear model, by simulation for every model.
+//! Samples of a model's stationary law: exact for linear models, by simulation for every diffusion.
 
 mod euler;
 mod functions;
 mod gaussian;
 mod intervention;
+mod linear;
 mod lyapunov;
 mod network;
 mod sampler;
@@ -15,6 +16,7 @@ pub use euler::EulerSettings;
 pub use gaussian::Gaussian;
 pub(crate) use gaussian::stationary_mean;
 pub use intervention::Intervention;
+pub(crate) use linear::LinearParts;
 pub use sampler::{Draw, Sampler};
 pub use stability::spectral_abscissa;
 
@@ -56,6 +58,20 @@ impl Default for SampleSettings {
 impl SampleSettings {
     /// The method that [`stationary_samples`] takes for this model: never [`Method::Auto`].
     pub fn method_for(&self, model: &Model) -> Result<Method> {
+        if !model.is_diffusion() {
+            return match self.method {
+                Method::Euler => Err(Error::invalid(format!(
+                    "the method is euler and the model {}, which has no dynamics to simulate, expected auto or exact",
+                    if model.members.is_empty() {
+                        "one of structural equations"
+                    } else {
+                        "an average of several"
+                    }
+                ))),
+                // Held at or above 0 after it is drawn.
+                Method::Auto | Method::Exact => Ok(Method::Exact),
+            };
+        }
         let linear = matches!(model.parameters.drift, Drift::Linear { .. });
         match self.method {
             Method::Auto if linear && !self.nonnegative => Ok(Method::Exact),

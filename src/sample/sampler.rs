@@ -1,11 +1,11 @@
 //! Many interventions sampled at once, on the CPU or on a GPU.
 
 use super::euler::{self, FAR};
-use super::{Gaussian, Intervention, Method, SampleSettings, room, zero_in_model_units};
+use super::{Intervention, LinearParts, Method, SampleSettings, room, zero_in_model_units};
 use crate::engine::Engine;
 use crate::engine::cpu::CpuEngine;
 use crate::engine::gpu::GpuEngine;
-use crate::model::{Drift, Model, Parameters};
+use crate::model::{Model, Parameters};
 use crate::{Error, Matrix, Progress, Result};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -98,15 +98,13 @@ impl Sampler {
         }
         let floor = settings.nonnegative.then(|| zero_in_model_units(model));
         let floor = floor.as_deref();
-        let mut all: Vec<Result<Matrix<f64>>> = match (&parameters.drift, &self.gpu) {
-            (Drift::Linear { weights }, _) if exact => draws
+        let mut all: Vec<Result<Matrix<f64>>> = match (LinearParts::of(model), &self.gpu) {
+            (Some(parts), _) if exact => draws
                 .par_iter()
                 .map(|draw| {
                     progress.check()?;
-                    let biases = draw.intervention.biases(parameters);
-                    let a = draw.intervention.diffusion(parameters);
                     let mut rng = ChaCha8Rng::seed_from_u64(draw.seed);
-                    Gaussian::stationary(weights, &biases, &a)?.draw(draw.samples, &mut rng)
+                    parts.gaussian(draw.intervention)?.draw(draw.samples, &mut rng)
                 })
                 .collect(),
             (_, Some(gpu)) if !parameters.is_basis() => {

@@ -39,7 +39,7 @@ pub fn describe_model(id: ContentId, model: &Model) -> ModelInfo {
         kind: model.parameters.drift.name().into(),
         variables: model.names.clone(),
         environments: model.parameters.shift.as_ref().map_or(0, |shift| shift.rows()),
-        parameters: model.parameters.tensors().iter().map(|tensor| tensor.values.len()).sum(),
+        parameters: model.parts().iter().flat_map(|part| part.2.tensors()).map(|t| t.values.len()).sum(),
         created: now(),
     }
 }

@@ -2,9 +2,10 @@
 
 use super::request::{EvaluateRequest, FitRequest, LossRequest, Request, SampleRequest, SimulateRequest};
 use super::store::{DatasetInfo, ModelInfo};
-use crate::fit::{AdamRecipe, EnvironmentsPerStep, Form, Solver};
+use crate::fit::{AdamRecipe, EnvironmentsPerStep, Form, Solver, considers_pairs};
 use crate::model::PenaltyKind;
 use crate::model::basis::FeatureChoice;
+use crate::objective::Objective;
 use crate::predict::{MATCHING_SAMPLES, law_samples};
 use crate::sample::{Method, Sampler};
 use crate::solve::{bytes_of_fit, fits_at_once};
@@ -122,25 +123,50 @@ impl Sizes {
         };
         let features = features + noises;
         // The problems of the variables for as many fits as run at once, and the functions of the data.
-        let tuned = matches!(recipe.solver, Solver::Tuned { .. });
+        let tuned = matches!(recipe.solver, Solver::Tuned { .. } | Solver::Chosen { .. });
         let several = tuned || request.bootstrap.is_some();
-        let alone =
-            recipe.solver.fixed().and_then(|fixed| fixed.penalty.kind()).unwrap_or(PenaltyKind::Ingoing);
-        let kind = if several { PenaltyKind::Both } else { alone };
+        let given = recipe.solver.strength().and_then(|strength| strength.penalty.kind());
+        let kind = given.unwrap_or(PenaltyKind::Ingoing);
         let (variables, width) = (d as usize, features as usize);
         let at_once = if several { fits_at_once(variables, width) } else { 1 };
         let at_once = at_once.min(rayon::current_num_threads()) as f64;
         let problems = bytes_of_fit(variables, width, kind) * at_once;
-        // Five bandwidths, twelve penalties at each, as many folds as environments; penalty paths take about d³ per variable.
-        let (passes, fits) =
-            if tuned { (5.0, 60.0 * (1.0 + self.environments.len() as f64)) } else { (1.0, 1.0) };
+        // Fits by moments make no pass over pairs, and beside them SKDS is left out where it takes long.
+        let by_pairs = match &recipe.solver {
+            Solver::Moments(_) | Solver::Structural(_) => false,
+            Solver::Chosen { among, .. } => considers_pairs(*among, self.d as usize),
+            _ => true,
+        };
+        if !by_pairs {
+            return self.by_moments(request, tuned);
+        }
+        // Bandwidths, penalties at each, as many folds as environments, at most ten; penalty paths take about d³ per variable.
+        let folds =
+            1.0 + (self.environments.len() as f64).min(if d == features { 10.0 } else { f64::INFINITY });
+        let (passes, fits) = if tuned { (5.0, 60.0 * folds) } else { (1.0, 1.0) };
         let times = 1.0 + request.bootstrap.unwrap_or(0) as f64;
+        // KDS over pairs: a hundred or two gradients.
+        let kds = matches!(recipe.solver, Solver::Exact { .. }) && recipe.objective == Objective::Kds;
+        let passes = if kds { 200.0 } else { passes };
         let once = passes * 12.0 * self.all_pairs() * features + fits * 4.0 * d * features.powi(3);
         // Every resample's drift, noise, and shift and scale in each environment are kept until all are there.
         let kept = d * (features + 2.0 + 2.0 * self.environments.len() as f64);
         let kept = 8.0 * request.bootstrap.unwrap_or(0) as f64 * kept;
         let bytes = self.samples() + known + problems + 32.0 * self.rows * features + kept;
         Need { bytes, operations: times * once }
+    }
+
+    /// Covariances of ten groups of environments, of those that are fitted to for as many fits as run at once, and some
+    /// hundreds of steps of d³ for each of up to ten candidates.
+    fn by_moments(&self, request: &FitRequest, chosen: bool) -> Need {
+        let (d, threads) = (self.d, rayon::current_num_threads() as f64);
+        let environments = self.environments.len() as f64;
+        let resamples = request.bootstrap.unwrap_or(0) as f64;
+        let kept = 8.0 * resamples * d * (d + 2.0 + 2.0 * environments);
+        let bytes = 2.0 * self.samples() + 8.0 * d * (d + environments) * (12.0 + 12.0 * threads) + kept;
+        let fits = if chosen { 10.0 * 11.0 } else { 1.0 } + 5.0 * resamples;
+        let operations = (1.0 + resamples) * 2.0 * self.rows * d * d + fits * 100.0 * 4.0 * d.powi(3);
+        Need { bytes, operations }
     }
 
     fn sample(&self, request: &SampleRequest) -> Need {

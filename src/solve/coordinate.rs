@@ -26,16 +26,16 @@ pub(super) struct Own {
     /// Functions of the drift whose coefficients are penalised, in order.
     pub penalised: Vec<usize>,
     /// What their penalties are multiplied with. Entries of w are coefficients times this, so that all are penalised alike.
-    multipliers: Vec<f64>,
+    pub multipliers: Vec<f64>,
     /// Functions of the drift whose coefficients are not penalised; the constant is among them. What is in neither list is
     /// held at 0.
-    free: Vec<usize>,
+    pub free: Vec<usize>,
     /// Functions of the noise.
-    amounts: usize,
+    pub amounts: usize,
     /// What fixes the speed: a coefficient of this value, if all others are 0.
-    fixed: (usize, f64),
+    pub fixed: (usize, f64),
     /// By how much each function's coefficient lowers the fixed one; empty if it does not.
-    slopes: Vec<f64>,
+    pub slopes: Vec<f64>,
     /// Coefficients are w times this, over their multiplier.
     unit: f64,
     ridge: f64,
@@ -106,7 +106,7 @@ impl Own {
     }
 
     /// The penalised functions, and what entries of w are multiplied with to become their coefficients.
-    fn effects(&self) -> impl Iterator<Item = (usize, f64)> {
+    pub(super) fn effects(&self) -> impl Iterator<Item = (usize, f64)> {
         self.penalised.iter().zip(&self.multipliers).map(|(&at, multiplier)| (at, self.unit / multiplier))
     }
 
@@ -195,6 +195,67 @@ impl Forms<'_> {
     }
 }
 
+/// H, g and c of coordinate `own.j`, entry by entry.
+pub(super) struct Entries<'a> {
+    forms: Forms<'a>,
+    unknowns: Vec<Unknown>,
+    fixed: Unknown,
+    factor: f64,
+}
+
+impl<'a> Entries<'a> {
+    /// Of the mean over `environments`; `sum` is the sum of their statistics.
+    pub(super) fn new(
+        own: &'a Own,
+        all: &'a [Statistics],
+        environments: usize,
+        sum: &'a Statistics,
+    ) -> Entries<'a> {
+        let unknowns = own.unknowns(sum.drift.rows() - 1);
+        let fixed = Unknown { terms: vec![own.fixed], place: Where::Everywhere, least: None };
+        Entries { forms: Forms { own, all, sum }, unknowns, fixed, factor: 2.0 / environments as f64 }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.unknowns.len()
+    }
+
+    /// What is added to an entry of the diagonal, relative to it.
+    fn ridge(&self, a: usize) -> f64 {
+        let own = self.forms.own;
+        let free = own.penalised.len()..own.penalised.len() + own.free.len();
+        if free.contains(&a) { own.ridge } else { 0.0 }
+    }
+
+    /// H_ab.
+    pub(super) fn entry(&self, a: usize, b: usize) -> f64 {
+        let plain = self.factor * self.forms.between(&self.unknowns[a], &self.unknowns[b]);
+        if a == b { plain * (1.0 + self.ridge(a)) } else { plain }
+    }
+
+    /// What the ridge adds to H_aa.
+    pub(super) fn charge(&self, a: usize) -> f64 {
+        match self.ridge(a) {
+            0.0 => 0.0,
+            ridge => ridge * self.factor * self.forms.between(&self.unknowns[a], &self.unknowns[a]),
+        }
+    }
+
+    /// g_a.
+    fn slope(&self, a: usize) -> f64 {
+        self.factor * self.forms.between(&self.unknowns[a], &self.fixed)
+    }
+
+    fn constant(&self) -> f64 {
+        0.5 * self.factor * self.forms.between(&self.fixed, &self.fixed)
+    }
+
+    /// The least value of an entry of t, if there is one.
+    pub(super) fn least(&self, a: usize) -> Option<f64> {
+        self.unknowns[a].least
+    }
+}
+
 /// Everything about coordinate j: H, g and c.
 pub(super) struct Coordinate {
     pub own: Own,
@@ -243,26 +304,19 @@ impl Coordinate {
     /// Assembles the mean over `environments` of the loss of coordinate `own.j`; `sum` is the sum of their statistics.
     pub(super) fn new(own: Own, all: &[Statistics], environments: usize, sum: &Statistics) -> Self {
         let features = sum.drift.rows();
-        let unknowns = own.unknowns(features - 1);
-        let forms = Forms { own: &own, all, sum };
-        let factor = 2.0 / environments as f64;
-        let fixed = Unknown { terms: vec![own.fixed], place: Where::Everywhere, least: None };
-        let size = unknowns.len();
+        let entries = Entries::new(&own, all, environments, sum);
+        let size = entries.len();
         let mut h = Matrix::full(size, size, 0.0);
-        let mut g = vec![0.0; size];
-        for (a, u) in unknowns.iter().enumerate() {
-            for (b, v) in unknowns[..=a].iter().enumerate() {
-                let entry = factor * forms.between(u, v);
+        for a in 0..size {
+            for b in 0..=a {
+                let entry = entries.entry(a, b);
                 h[(a, b)] = entry;
                 h[(b, a)] = entry;
             }
-            g[a] = factor * forms.between(u, &fixed);
         }
-        for a in own.penalised.len()..own.penalised.len() + own.free.len() {
-            h[(a, a)] *= 1.0 + own.ridge;
-        }
-        let constant = 0.5 * factor * forms.between(&fixed, &fixed);
-        let least = unknowns[own.penalised.len()..].iter().map(|unknown| unknown.least).collect();
+        let g = (0..size).map(|a| entries.slope(a)).collect();
+        let constant = entries.constant();
+        let least = (own.penalised.len()..size).map(|a| entries.least(a)).collect();
         Coordinate { h, g, constant, least, features, own }
     }
 

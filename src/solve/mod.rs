@@ -16,12 +16,15 @@ mod groups;
 #[cfg(test)]
 mod known_tests;
 mod lasso;
+pub mod moments;
+mod quadratic;
 mod statistics;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 pub use convexity::{Bound, Spectrum, bound, spectra};
 pub use design::Design;
+pub use quadratic::{Quadratic, QuadraticSpec, Way};
 pub use statistics::Statistics;
 
 use crate::data::Dataset;
@@ -134,13 +137,6 @@ impl Exact {
         Ok(self.each_coordinate(&all, |coordinate| coordinate.is_convex())?.into_iter().all(|convex| convex))
     }
 
-    /// Which environments shift variable j. Where all do, the first is the one that the others are compared with: bias and
-    /// shifts would otherwise not be determined.
-    fn shifted(&self, j: usize, environments: &[usize]) -> Vec<usize> {
-        let all: Vec<usize> = environments.iter().copied().filter(|&e| self.targets[(e, j)]).collect();
-        all[usize::from(all.len() == environments.len())..].to_vec()
-    }
-
     /// What `of` makes of the problem of every variable over some environments. A problem has d² numbers, so only as many as
     /// there are threads exist at a time, unless `of` keeps them.
     fn each_coordinate<R: Send>(
@@ -154,7 +150,7 @@ impl Exact {
         (0..self.dim())
             .into_par_iter()
             .map(|j| {
-                let shifted = self.shifted(j, environments);
+                let shifted = shifted(&self.targets, j, environments);
                 let scaled = if self.spec.learn_scale { shifted.clone() } else { Vec::new() };
                 let known = self.multipliers.as_ref().map(|multipliers| multipliers.row(j));
                 let own = Own::new(&self.design, self.dim(), j, known, shifted, scaled);
@@ -341,6 +337,13 @@ impl Exact {
     }
 }
 
+/// Which environments shift variable j. Where all do, the first is the one that the others are compared with: bias and
+/// shifts would otherwise not be determined.
+fn shifted(targets: &Matrix<bool>, j: usize, environments: &[usize]) -> Vec<usize> {
+    let all: Vec<usize> = environments.iter().copied().filter(|&e| targets[(e, j)]).collect();
+    all[usize::from(all.len() == environments.len())..].to_vec()
+}
+
 /// Bytes that a fit's problems take, as they are and reduced: of all variables at once if the penalty ties them together,
 /// otherwise of as many as there are threads.
 pub(crate) fn bytes_of_fit(d: usize, features: usize, kind: PenaltyKind) -> f64 {
@@ -352,6 +355,11 @@ pub(crate) fn bytes_of_fit(d: usize, features: usize, kind: PenaltyKind) -> f64 
 pub(crate) fn fits_at_once(d: usize, features: usize) -> usize {
     let room = (MOST_BYTES / bytes_of_fit(d, features, PenaltyKind::Both)) as usize;
     if room < rayon::current_num_threads() { room.max(1) } else { usize::MAX }
+}
+
+/// Whether the direct solver, [`Exact`], has room for a penalty; where it has not, [`Quadratic`] serves.
+pub fn has_room(d: usize, design: &Design, kind: PenaltyKind) -> bool {
+    check_room(d, design.features(d), kind).is_ok()
 }
 
 /// Whether the problems of all variables fit into memory at once.

@@ -31,7 +31,9 @@ fn a_flag_and_a_line_of_toml_mean_the_same() {
             "learning_rate = 0.001\nbatch = 8",
             "20000 steps on cpu",
         ),
-        (&["--seed", "5"], "seed = 5", "exact minima, averaged"),
+        (&["--seed", "5"], "seed = 5", "chosen by what it predicts"),
+        (&["--objective", "kds", "--lambda", "0.3"], "objective = \"kds\"\nlambda = 0.3", "KDS by moments"),
+        (&["--law", "structural"], "law = \"structural\"", "chosen by what it predicts"),
     ] {
         let (first, second, config) =
             (place("flags.safetensors"), place("toml.safetensors"), place("fit.toml"));

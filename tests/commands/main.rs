@@ -5,6 +5,7 @@ mod common;
 
 mod bench;
 mod bounds;
+mod choice;
 mod convexity;
 mod devices;
 mod evaluate;

@@ -5,6 +5,7 @@ mod common;
 
 mod losses;
 mod orchestration;
+mod quadratic;
 mod sampling;
 mod shaders;
 mod statistics;

@@ -31,7 +31,26 @@ fn in_other_units(data: &Dataset) -> Dataset {
         Matrix::from_fn(x.rows(), 3, |i, j| MOVED[j] + SCALED[j] * x[(i, j)])
     });
     let moved = Dataset::from_environments(environments.collect()).unwrap();
-    moved.with_targets(Matrix::from_fn(2, 3, |e, j| e == 1 && j == 1)).unwrap()
+    moved.with_targets(data.targets().clone()).unwrap()
+}
+
+/// The same with an intervention on each variable: enough to leave them out.
+fn given_more() -> Dataset {
+    let x = random_data(8, &[120, 90, 90, 90], 3);
+    let mixed = |e: usize| {
+        let x = x.environment(e);
+        let own = |i: usize, j: usize| {
+            let mean = (0..x.rows()).map(|i| x[(i, j)]).sum::<f64>() / x.rows() as f64;
+            x[(i, j)] - mean + 2.0 * f64::from(u8::from(e == j + 1))
+        };
+        Matrix::from_fn(x.rows(), 3, |i, j| {
+            let first = own(i, 0);
+            let second = 0.6 * first + own(i, 1);
+            [first, second, own(i, 2) - 0.5 * second][j]
+        })
+    };
+    let targets = Matrix::from_fn(4, 3, |e, j| e == j + 1);
+    Dataset::from_environments((0..4).map(mixed).collect()).unwrap().with_targets(targets).unwrap()
 }
 
 fn near(found: f64, expected: f64, tolerance: f64, what: &str) {
@@ -41,6 +60,11 @@ fn near(found: f64, expected: f64, tolerance: f64, what: &str) {
 
 /// The same effects, and the same samples in other units, under the second environment's intervention.
 fn same_but_for_units(first: &Model, second: &Model, tolerance: f64, what: &str) {
+    assert_eq!((first.law, first.members.len()), (second.law, second.members.len()), "{what}");
+    for (a, b) in first.members.iter().zip(&second.members) {
+        assert_eq!(a.law, b.law, "{what}");
+        near(b.weight, a.weight, tolerance, &format!("{what}: weight of a member"));
+    }
     let (a, b) = (Graph::of(first).unwrap(), Graph::of(second).unwrap());
     let (a, b) = (a.standard_matrix(), b.standard_matrix());
     for (at, (a, b)) in a.as_slice().iter().zip(b.as_slice()).enumerate() {
@@ -66,8 +90,11 @@ fn same_but_for_units(first: &Model, second: &Model, tolerance: f64, what: &str)
 }
 
 fn check(text: &str, tolerance: f64) {
+    check_on(given(), text, tolerance);
+}
+
+fn check_on(data: Dataset, text: &str, tolerance: f64) {
     let settings: Settings = serde_json::from_str(text).unwrap();
-    let data = given();
     let (first, _) = fit(&data, &settings).unwrap_or_else(|e| panic!("{text}: {e}"));
     let (second, _) = fit(&in_other_units(&data), &settings).unwrap_or_else(|e| panic!("{text}: {e}"));
     same_but_for_units(&first, &second, tolerance, text);
@@ -85,6 +112,22 @@ fn exact_and_tuned_fits_are_the_same_in_all_units() {
     }
     check(r#"{"lambda": 0.01, "bandwidth": 2, "learn_scale": true}"#, 1e-5);
     check(r#"{"lambda": 0.01, "targets": "unknown"}"#, 1e-5);
+}
+
+#[test]
+fn fits_by_moments_and_the_choice_are_the_same_in_all_units() {
+    for text in [
+        "{}",
+        r#"{"objective": "skds"}"#,
+        r#"{"law": "structural"}"#,
+        r#"{"objective": "kds", "lambda": 0.05}"#,
+        r#"{"objective": "kds", "lambda": 0.05, "penalty": "both", "learn_scale": true}"#,
+        r#"{"law": "structural", "lambda": 0.05}"#,
+    ] {
+        check_on(given_more(), text, 1e-4);
+    }
+    let (model, _) = fit(&given_more(), &Settings::default()).unwrap();
+    assert!(!model.settings["chosen"].as_array().unwrap().is_empty());
 }
 
 #[test]

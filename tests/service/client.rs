@@ -54,7 +54,9 @@ fn commands_leave_the_same_files_as_without_a_service() {
     both("table", &sample, "-o", ".csv", &[".csv"]);
     let moved = ["sample", &model, "--from", &train, "--set", "x1=0.5", "-n", "50", "--seed", "4"];
     both("moved", &moved, "-o", ".npz", &[".npz"]);
-    let loss = ["loss", &train, "--params", &model, "--bandwidth", "2", "--device", "cpu"];
+    both("fixed", &["fit", &train, "--lambda", "0.1"], "-o", ".safetensors", &[".safetensors"]);
+    let fixed = at("fixed-here.safetensors");
+    let loss = ["loss", &train, "--params", &fixed, "--bandwidth", "2", "--device", "cpu"];
     both("loss", &loss, "--grad", ".safetensors", &[".safetensors"]);
     let sizes = ["--dim", "4", "--rows", "30", "--train-envs", "2", "--test-envs", "2", "--edges", "1"];
     let simulate = [&["simulate", "scm"][..], &sizes].concat();

@@ -1,6 +1,7 @@
 //! The description of the API, made from the handlers and types themselves.
 
 use super::{datasets, jobs, various};
+use crate::model::LawKind;
 use crate::{fit, simulate};
 use serde_json::{Value, json};
 use utoipa::OpenApi;
@@ -45,6 +46,7 @@ fn all_of_a_fit() -> fit::Settings {
     let rest = fit::Settings {
         solver: Some(fit::SolverChoice::Auto),
         estimator: Some(fit::EstimatorChoice::Auto),
+        law: Some(LawKind::Diffusion),
         ..settled(fit::Settings::default())
     };
     of_form(fit::ModelKind::Mlp)
@@ -130,6 +132,7 @@ mod tests {
             &document["components"]["schemas"]["FitRequest"]["properties"]["settings"]["properties"];
         assert_eq!(settings["lambda"]["type"], "number");
         assert_eq!(settings["steps"]["default"], 20000);
+        assert!(settings["law"].is_object() && settings["kernel"].is_object());
         let fit = &document["components"]["schemas"]["Request"]["oneOf"][0];
         assert_eq!(fit["required"], json!(["dataset", "kind"]));
         assert!(fit["properties"]["settings"]["properties"]["lambda"].is_object(), "{fit}");

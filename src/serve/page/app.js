@@ -199,12 +199,12 @@ function showDataset(dataset, file = null) {
 // ---- Settings ----
 
 const HINTS = {
-  auto: "A linear drift, solved exactly; bandwidth and penalty are chosen by what they predict. Takes about a second for 20 variables.",
+  auto: "Several linear models, solved exactly and chosen by what they predict of interventions that are left out; where several predict alike, their average. Takes about a second for 20 variables.",
   linear: "A linear drift, by steps of Adam on batches. Takes seconds.",
   mlp: "A small neural network for each variable, by steps of Adam. Takes up to minutes.",
 };
 
-const usesAdam = () => byId("model").value !== "auto" || byId("objective").value === "kds";
+const usesAdam = () => byId("model").value !== "auto";
 
 function showModelHint() {
   byId("model-hint").textContent = HINTS[byId("model").value];
@@ -213,7 +213,7 @@ function showModelHint() {
 
 function settings() {
   const chosen = { auto: {}, linear: { model: "linear", solver: "adam" }, mlp: { model: "mlp" } }[byId("model").value];
-  for (const name of ["objective", "kernel"]) {
+  for (const name of ["objective", "kernel", "law"]) {
     if (byId(name).value) chosen[name] = byId(name).value;
   }
   for (const name of ["bandwidth", "lambda", "steps"]) {
@@ -338,6 +338,8 @@ function showResult(job) {
   byId("result").hidden = false;
   const warning = stable ? "" : "\nThis model is not stable: it has no stationary law to draw from.";
   byId("summary").textContent = summary.split("\n").map((line) => line.trim()).join("\n") + warning;
+  byId("trust").hidden = !job.result.trust;
+  byId("trust").textContent = job.result.trust ?? "";
   now.effects = effects;
   const shown = effects.names.length;
   byId("effects-note").textContent = shown < effects.variables ? `The ${shown} variables with the strongest effects, of ${whole(effects.variables)}.` : "";

@@ -93,9 +93,10 @@ function powerOfTen(power) {
 }
 
 /** What an effect says, for tooltips, read-outs and screen readers. */
-function sentence(names, row, column, value) {
+function sentence({ names, members, in_members }, row, column, value) {
   if (row === column) return `${names[row]}: no effect on itself is shown`;
-  return `${names[column]} → ${names[row]}: ${number(value)}`;
+  const share = members && value ? `, in ${in_members[row][column]} of ${members} averaged fits` : "";
+  return `${names[column]} → ${names[row]}: ${number(value)}${share}`;
 }
 
 // Listened to outside of the picture: Chromium lets Tab stop at SVG elements that listen for focus themselves.
@@ -103,7 +104,8 @@ let showCell = () => {};
 byId("effects").parentElement.addEventListener("focusin", (event) => showCell(event.target));
 
 /** The effects as a grid of cells. Arrow keys, Home and End move between them. */
-export function drawEffects({ names, matrix }) {
+export function drawEffects(effects) {
+  const { names, matrix } = effects;
   const picture = byId("effects");
   const count = names.length;
   const label = 16 + 7 * Math.min(Math.max(...names.map((n) => n.length), 2), 14);
@@ -125,7 +127,7 @@ export function drawEffects({ names, matrix }) {
   });
   const cells = [];
   const rows = matrix.map((values, j) => svg("g", { role: "row" }, ...values.map((value, i) => {
-    const text = sentence(names, j, i, value);
+    const text = sentence(effects, j, i, value);
     const rect = svg("rect", {
       class: j === i ? "cell self" : "cell", role: "gridcell", tabindex: j + i === 0 ? 0 : -1, "aria-label": text,
       x: label + i * cell, y: label + j * cell, width: cell, height: cell,
@@ -178,10 +180,10 @@ function drawScale(largest) {
 }
 
 /** All effects but those of 0, the strongest first. */
-export function strongest({ names, matrix }) {
+export function strongest(effects) {
   const edges = [];
-  matrix.forEach((values, to) => values.forEach((value, from) => {
-    if (from !== to && value) edges.push({ from, to, value, text: sentence(names, to, from, value) });
+  effects.matrix.forEach((values, to) => values.forEach((value, from) => {
+    if (from !== to && value) edges.push({ from, to, value, text: sentence(effects, to, from, value) });
   }));
   return edges.sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
 }

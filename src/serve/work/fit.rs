@@ -38,10 +38,11 @@ pub(super) fn run(task: &Task<'_>, request: &FitRequest) -> Result<Done> {
         }
     };
     let path = task.folder()?.join(MODEL);
-    let (stability, support, summary) = match problem.recipe.solver.adam().copied() {
+    let (found, tuning) = match problem.recipe.solver.adam().copied() {
         None => exact(task, request, &problem, &path)?,
-        Some(recipe) => adam(task, &problem, &recipe, &path)?,
+        Some(recipe) => (adam(task, &problem, &recipe, &path)?, None),
     };
+    let (stability, support, summary) = found;
     let model = Model::read(&path)?;
     let graph = Graph::of(&model)?;
     let strongest = graph.select(None, Some(MOST_EFFECTS));
@@ -55,21 +56,26 @@ pub(super) fn run(task: &Task<'_>, request: &FitRequest) -> Result<Done> {
     let result = json!({
         "model": info.id,
         "summary": summary,
+        "trust": tuning.as_ref().and_then(Tuning::expectation),
+        "tuning": tuning,
         "stable": stability.stable,
         "stability": stability,
         "support": support.with_pairs_up_to(MOST_PAIRS),
         "constant": problem.constant(),
-        "effects": effects(&shown, graph.names().len()),
+        "effects": effects(&shown, graph.names().len(), model.members.len()),
     });
     Ok(Done { model: Some((MODEL.into(), info)), ..Done::new(result) })
 }
+
+/// What is known of a model, and in sentences.
+type Found = (Stability, Support, String);
 
 fn exact(
     task: &Task<'_>,
     request: &FitRequest,
     problem: &Problem,
     path: &Path,
-) -> Result<(Stability, Support, String)> {
+) -> Result<(Found, Option<Tuning>)> {
     let (progress, all) = (Progress::default(), problem.solves());
     // As on the command line: in f64 on the CPU unless a GPU is asked for by name.
     let gpu = task.gpu.filter(|_| request.device.is_some());
@@ -82,28 +88,15 @@ fn exact(
         fit.model.intervals = Some(Box::new(intervals));
     }
     fit.write(path)?;
-    let averaged = fit.tuning.as_ref().is_some_and(Tuning::is_average);
-    let mut lines = vec![format!(
-        "{} over all pairs ({}) in {:.2} s, loss {:.4e}",
-        if averaged { "exact minima, averaged," } else { "exact minimum" },
-        fit.estimator,
-        task.seconds(),
-        fit.loss
-    )];
-    lines.extend(fit.tuning.as_ref().map(|tuning| tuning.explained()));
-    lines.push(fit.stability.sentence());
+    let device = gpu.map_or_else(|| "cpu".into(), Engine::<f32>::device);
+    let mut lines = vec![fit.title(problem)];
+    lines.extend(fit.course(problem, &device, task.seconds()));
+    lines.extend(fit.findings(problem));
     let support = problem.support(&fit.model);
-    lines.extend(support.sentences());
-    lines.extend(problem.remark());
-    Ok((fit.stability.clone(), support, lines.join("\n")))
+    Ok(((fit.stability.clone(), support, lines.join("\n")), fit.tuning))
 }
 
-fn adam(
-    task: &Task<'_>,
-    problem: &Problem,
-    recipe: &AdamRecipe,
-    path: &Path,
-) -> Result<(Stability, Support, String)> {
+fn adam(task: &Task<'_>, problem: &Problem, recipe: &AdamRecipe, path: &Path) -> Result<Found> {
     let checkpoint = Checkpoint::path_for(path);
     // One that cannot be read, or is of something else, is no harm: the fit begins anew.
     let from = checkpoint.exists().then(|| Checkpoint::of(&checkpoint, problem).ok()).flatten();
@@ -164,12 +157,22 @@ impl Watcher for Watch<'_> {
 }
 
 /// Effects as a matrix: row j, column i is the effect of i on j; nothing on the diagonal. In the data's units, and in standard
-/// ones. Of more variables than these.
-fn effects(graph: &Graph, variables: usize) -> Value {
+/// ones; of an ensemble, in how many of its members they are. Of more variables than these.
+fn effects(graph: &Graph, variables: usize, members: usize) -> Value {
     let rows = |matrix: Matrix<f64>| -> Vec<Vec<Value>> {
         let entry = |j: usize, i: usize| if i == j { Value::Null } else { json!(matrix[(j, i)]) };
         (0..matrix.rows()).map(|j| (0..matrix.cols()).map(|i| entry(j, i)).collect()).collect()
     };
     let (matrix, standard) = (rows(graph.matrix()), rows(graph.standard_matrix()));
-    json!({ "names": graph.names(), "matrix": matrix, "standard": standard, "variables": variables })
+    let mut effects =
+        json!({ "names": graph.names(), "matrix": matrix, "standard": standard, "variables": variables });
+    if members > 0 {
+        let mut with = vec![vec![0; graph.names().len()]; graph.names().len()];
+        for effect in graph.effects() {
+            with[effect.target][effect.source] = effect.members.map_or(0, |(with, _)| with);
+        }
+        effects["members"] = members.into();
+        effects["in_members"] = json!(with);
+    }
+    effects
 }

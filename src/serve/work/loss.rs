@@ -95,6 +95,7 @@ pub(in crate::serve) fn evaluate(
 fn prepare(service: &Service, request: &LossRequest) -> Result<(Arc<Dataset>, f64)> {
     let (data, model) = (service.dataset(&request.dataset)?, service.model(&request.model)?);
     model.check_variables(&data, "the dataset")?;
+    model.check_has_loss()?;
     let data = in_units(&model, &data);
     model.parameters.check_fits(data.dim(), data.environments())?;
     let bandwidth = match request.kernel {

@@ -1,0 +1,112 @@
+//! What is considered.
+
+use crate::fit::Among;
+use crate::model::LawKind;
+use crate::named::named;
+
+/// Penalties of fits by moments, descending.
+const KDS: [f64; 6] = [1.0, 0.3, 0.1, 0.03, 0.01, 0.003];
+/// Penalties of structural equations, descending.
+const STRUCTURAL: [f64; 3] = [0.1, 0.03, 0.003];
+/// Penalties of SKDS, descending, for [`USUAL_DIM`] variables or more; with fewer, proportionally smaller.
+const SKDS: [f64; 4] = [0.3, 0.1, 0.03, 0.01];
+/// The number of variables that these were found for, and the least factor for fewer.
+const USUAL_DIM: f64 = 20.0;
+const LEAST_FACTOR: f64 = 0.25;
+
+/// How a candidate is fitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// KDS by moments.
+    Kds,
+    /// SKDS over all pairs.
+    Skds,
+    /// Structural equations.
+    Structural,
+    /// No effects.
+    Nothing,
+}
+
+named!(Method, "method", {
+    Kds => "kds",
+    Skds => "skds",
+    Structural => "structural",
+    Nothing => "none",
+});
+
+impl Method {
+    /// In words.
+    pub fn described(self) -> &'static str {
+        match self {
+            Method::Kds => "KDS by moments",
+            Method::Skds => "SKDS",
+            Method::Structural => "structural equations",
+            Method::Nothing => "no effect",
+        }
+    }
+
+    /// What a method weighs beside other methods that predict as well. SKDS vanishes only for reversible diffusions: it must predict clearly
+    /// better to be believed. (On simulated gene networks, where nothing predicts better than no effect, its many
+    /// nearly effectless fits otherwise outvoted that one.)
+    pub(super) fn prior(self) -> f64 {
+        match self {
+            Method::Skds => 0.1,
+            Method::Kds | Method::Structural | Method::Nothing => 1.0,
+        }
+    }
+
+    /// The penalties that are tried, descending, where they are the same for all data.
+    pub(super) fn path(self) -> &'static [f64] {
+        match self {
+            Method::Kds => &KDS,
+            Method::Structural => &STRUCTURAL,
+            Method::Skds | Method::Nothing => &[],
+        }
+    }
+
+    /// What the noise does.
+    pub(in crate::fit) fn law(self) -> LawKind {
+        match self {
+            Method::Structural => LawKind::Structural,
+            Method::Kds | Method::Skds | Method::Nothing => LawKind::Diffusion,
+        }
+    }
+}
+
+/// A way to fit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::fit) struct Candidate {
+    pub method: Method,
+    /// The bandwidth of SKDS' kernel, if that has one.
+    pub bandwidth: Option<f64>,
+    /// The penalty; 0 where there is none.
+    pub lambda: f64,
+}
+
+impl Candidate {
+    /// Those that see moments alone, each method's path descending, and no effect last. `structural` says whether
+    /// structural equations can be among them.
+    pub fn by_moments(among: Among, structural: bool) -> Vec<Candidate> {
+        let path = |method: Method| {
+            method.path().iter().map(move |&lambda| Candidate { method, bandwidth: None, lambda })
+        };
+        let mut all = Vec::new();
+        if matches!(among, Among::All | Among::Diffusions | Among::Kds) {
+            all.extend(path(Method::Kds));
+        }
+        if matches!(among, Among::All | Among::Structural) && structural {
+            all.extend(path(Method::Structural));
+        }
+        all.push(Candidate { method: Method::Nothing, bandwidth: None, lambda: 0.0 });
+        all
+    }
+
+    /// Those of SKDS for so many variables, at each bandwidth a path of penalties.
+    pub fn by_pairs(d: usize, bandwidths: &[Option<f64>]) -> Vec<Candidate> {
+        let factor = (d as f64 / USUAL_DIM).clamp(LEAST_FACTOR, 1.0);
+        let at = |&bandwidth: &Option<f64>| {
+            SKDS.map(|lambda| Candidate { method: Method::Skds, bandwidth, lambda: factor * lambda })
+        };
+        bandwidths.iter().flat_map(at).collect()
+    }
+}

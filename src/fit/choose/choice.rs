@@ -1,0 +1,253 @@
+//! From data to the candidates that share the model.
+
+use super::score::weigh;
+use super::{Candidate, Common, Fit, Folds, Method, Scores, rows};
+use crate::data::Dataset;
+use crate::fit::Among;
+use crate::fit::tuning::{Cell, ENOUGH, Tuning, intervened, mean_and_error, multiples};
+use crate::kernel::{Bandwidth, KernelKind};
+use crate::model::{Drift, PenaltyKind};
+use crate::solve::moments::{Moments, Tolerance};
+use crate::{Matrix, Progress, Result};
+use rayon::prelude::*;
+
+/// The bandwidths of SKDS beside other methods, in median distances.
+const FEW: [f64; 2] = [0.525, 1.225];
+/// More variables than these, and SKDS would take longer than everything else together.
+const MOST_FOR_PAIRS: usize = 200;
+/// Members of the model are fitted to this.
+const KEPT: Tolerance = Tolerance { violation: 1e-7, steps: 20_000 };
+/// Fits to samples of rows are good enough to be compared.
+const COMPARED: Tolerance = Tolerance { violation: 1e-5, steps: 3000 };
+
+/// What a choice is made of.
+pub(in crate::fit) struct Choice<'a> {
+    pub data: &'a Dataset,
+    pub common: Common<'a>,
+    pub among: Among,
+    /// Whether targets are known: unknown ones cannot be told.
+    pub known: bool,
+    pub seed: u64,
+}
+
+/// Whether SKDS is considered for so many variables.
+pub(crate) fn considers_pairs(among: Among, d: usize) -> bool {
+    match among {
+        Among::Skds => true,
+        Among::Kds | Among::Structural => false,
+        Among::All | Among::Diffusions => d <= MOST_FOR_PAIRS,
+    }
+}
+
+/// What came of it.
+pub(in crate::fit) struct Chosen {
+    pub tuning: Tuning,
+    /// The fits that share the model, each with its weight; they add up to 1.
+    pub members: Vec<(f64, Fit)>,
+}
+
+impl Choice<'_> {
+    fn by_moments(&self) -> Vec<Candidate> {
+        Candidate::by_moments(self.among, !self.common.learn_scale)
+    }
+
+    /// Bandwidths of SKDS, in median distances; none if it is not considered.
+    fn multiples(&self) -> &'static [f64] {
+        let all = multiples(self.common.kernel);
+        match self.among {
+            among if !considers_pairs(among, self.data.dim()) => &[],
+            Among::Skds => all,
+            _ => &FEW[..all.len().min(FEW.len())],
+        }
+    }
+
+    fn left_out(&self) -> Vec<usize> {
+        intervened(self.common.targets, self.known)
+    }
+
+    fn folds(&self) -> Folds {
+        let mut folds = Folds::of(self.common.targets);
+        if self.common.learn_scale {
+            // Each environment has noises of its own.
+            folds.separate();
+        }
+        folds
+    }
+
+    /// How many fits [`run`](Self::run) will make: what its progress counts up to.
+    pub fn fits(&self) -> u64 {
+        let bandwidths = vec![None; self.multiples().len()];
+        let candidates = self.by_moments().len() + Candidate::by_pairs(1, &bandwidths).len();
+        let folds = match self.left_out().len() >= ENOUGH {
+            true => self.folds().left_out.len(),
+            false => rows::SAMPLES,
+        };
+        (candidates * folds + 1) as u64
+    }
+
+    /// What was not considered, and why.
+    fn remarks(&self) -> Vec<String> {
+        let mut remarks = Vec::new();
+        let pairs = matches!(self.among, Among::All | Among::Diffusions);
+        if pairs && self.multiples().is_empty() {
+            remarks.push(format!(
+                "SKDS was not considered, because it takes long for more than {MOST_FOR_PAIRS} variables; --objective skds asks for it"
+            ));
+        }
+        if self.among == Among::All && self.common.learn_scale {
+            remarks.push("structural equations were not considered, because they learn no scales".into());
+        }
+        remarks
+    }
+
+    /// Scores every candidate, and fits those that share the model to all of the data.
+    pub fn run(&self, progress: &Progress) -> Result<Chosen> {
+        let bandwidths: Vec<Option<f64>> = match self.multiples() {
+            [] => Vec::new(),
+            _ if self.common.kernel == KernelKind::ImqPlus => vec![None],
+            multiples => {
+                let median = Bandwidth::Auto.resolve(self.data, self.seed)?;
+                multiples.iter().map(|factor| Some(factor * median)).collect()
+            }
+        };
+        let by_pairs = Candidate::by_pairs(self.data.dim(), &bandwidths);
+        let left_out = self.left_out();
+        let mut tuning = match left_out.len() >= ENOUGH {
+            true => self.by_interventions(&bandwidths, by_pairs, progress)?,
+            false => self.by_rows(by_pairs, progress)?,
+        };
+        tuning.interventions = left_out.len();
+        let shares: Vec<(f64, Candidate)> = tuning
+            .cells
+            .iter()
+            .filter(|cell| cell.weight > 0.0)
+            .map(|cell| {
+                (
+                    cell.weight,
+                    Candidate { method: cell.method, bandwidth: cell.bandwidth, lambda: cell.lambda },
+                )
+            })
+            .collect();
+        let candidates: Vec<Candidate> = shares.iter().map(|(_, candidate)| *candidate).collect();
+        let fits = self.common.fits(self.data, &candidates, KEPT, progress)?;
+        progress.add(1)?;
+        let weights = shares.iter().map(|(weight, _)| *weight);
+        Ok(Chosen { tuning, members: weights.zip(fits).collect() })
+    }
+
+    fn by_interventions(
+        &self,
+        bandwidths: &[Option<f64>],
+        by_pairs: Vec<Candidate>,
+        progress: &Progress,
+    ) -> Result<Tuning> {
+        let folds = self.folds();
+        let moments = Moments::of(self.data, &folds.parts, progress)?;
+        let mut scores = Scores::of(&self.common, &moments, &folds, self.by_moments(), progress)?;
+        if !by_pairs.is_empty() {
+            let weights = self.paths_of_pairs(bandwidths, &by_pairs, &folds, progress)?;
+            scores.add(&folds, by_pairs, &weights);
+        }
+        let all: Vec<usize> = (0..scores.environments.len()).collect();
+        let weights = scores.weights(&all);
+        let none = scores.candidates.iter().position(|candidate| candidate.method == Method::Nothing);
+        let none = none.map(|c| mean_and_error(&scores.errors[c]).0);
+        let mut cells = cells(&scores.candidates, &scores.errors, &weights, self.common.penalty);
+        for cell in &mut cells {
+            cell.ratio = none.zip(cell.score).map(|(none, score)| (score - none).exp());
+        }
+        Ok(Tuning {
+            held_out: "environments",
+            folds: folds.left_out.len(),
+            interventions: 0,
+            leading: leading(&cells),
+            cells,
+            outlook: Some(scores.outlook()),
+            remarks: self.remarks(),
+        })
+    }
+
+    /// W of SKDS without each fold: fold by candidate.
+    fn paths_of_pairs(
+        &self,
+        bandwidths: &[Option<f64>],
+        candidates: &[Candidate],
+        folds: &Folds,
+        progress: &Progress,
+    ) -> Result<Vec<Vec<Matrix<f64>>>> {
+        let all: Vec<usize> = (0..self.data.environments()).collect();
+        let mut weights: Vec<Vec<Matrix<f64>>> = vec![Vec::new(); folds.left_out.len()];
+        for &h in bandwidths {
+            let exact = self.common.exact(self.data, h, progress)?;
+            let lambdas: Vec<f64> =
+                candidates.iter().filter(|c| c.bandwidth == h).map(|c| c.lambda).collect();
+            let paths: Vec<Vec<Matrix<f64>>> = folds
+                .left_out
+                .par_iter()
+                .with_max_len(1)
+                .map(|left_out| {
+                    let others: Vec<usize> = all.iter().copied().filter(|e| !left_out.contains(e)).collect();
+                    let solutions = exact.path(&others, self.common.penalty, &lambdas)?;
+                    progress.add(solutions.len() as u64)?;
+                    Ok(solutions.into_iter().map(|solution| weights_of(solution.parameters.drift)).collect())
+                })
+                .collect::<Result<_>>()?;
+            weights.iter_mut().zip(paths).for_each(|(all, path)| all.extend(path));
+        }
+        Ok(weights)
+    }
+
+    fn by_rows(&self, by_pairs: Vec<Candidate>, progress: &Progress) -> Result<Tuning> {
+        let mut candidates = self.by_moments();
+        candidates.extend(by_pairs);
+        let scores = rows::scores(&self.common, self.data, &candidates, COMPARED, self.seed, progress)?;
+        let means: Vec<Option<f64>> = scores.iter().map(|scores| Some(mean_and_error(scores).0)).collect();
+        let weights = weigh(&candidates, &means, rows::SAMPLES);
+        let cells = cells(&candidates, &scores, &weights, self.common.penalty);
+        Ok(Tuning {
+            held_out: "rows",
+            folds: rows::SAMPLES,
+            interventions: 0,
+            leading: leading(&cells),
+            cells,
+            outlook: None,
+            remarks: self.remarks(),
+        })
+    }
+}
+
+fn weights_of(drift: Drift<f64>) -> Matrix<f64> {
+    match drift {
+        Drift::Linear { weights } => weights,
+        _ => unreachable!("fits of the linear design are linear"),
+    }
+}
+
+fn cells(candidates: &[Candidate], scores: &[Vec<f64>], weights: &[f64], penalty: PenaltyKind) -> Vec<Cell> {
+    let cell = |((candidate, scores), weight): ((&Candidate, &Vec<f64>), &f64)| {
+        let (score, error) = match scores.is_empty() {
+            true => (None, None),
+            false => {
+                let (score, error) = mean_and_error(scores);
+                (Some(score), Some(error))
+            }
+        };
+        Cell {
+            method: candidate.method,
+            bandwidth: candidate.bandwidth,
+            penalty,
+            lambda: candidate.lambda,
+            score,
+            error,
+            ratio: None,
+            weight: *weight,
+            scores: scores.clone(),
+        }
+    };
+    candidates.iter().zip(scores).zip(weights).map(cell).collect()
+}
+
+/// The cell with the largest weight.
+fn leading(cells: &[Cell]) -> usize {
+    (0..cells.len()).fold(0, |best, c| if cells[c].weight > cells[best].weight { c } else { best })
+}

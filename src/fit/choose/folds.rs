@@ -1,0 +1,46 @@
+//! What is left out, and when.
+
+use crate::Matrix;
+
+/// Above so many interventions, groups of them are left out.
+const MOST: usize = 10;
+
+/// Environments that are left out together.
+pub(in crate::fit) struct Folds {
+    /// The environments of each fold.
+    pub left_out: Vec<Vec<usize>>,
+    /// The part of the moments that each environment belongs to: 0 for those that are never left out.
+    pub parts: Vec<usize>,
+}
+
+impl Folds {
+    /// Every environment with targets is left out once; neighbours go to different groups.
+    pub fn of(targets: &Matrix<bool>) -> Folds {
+        let intervened: Vec<usize> =
+            (0..targets.rows()).filter(|&e| targets.row(e).contains(&true)).collect();
+        let count = intervened.len().min(MOST);
+        let mut folds = Folds { left_out: vec![Vec::new(); count], parts: vec![0; targets.rows()] };
+        for (k, &e) in intervened.iter().enumerate() {
+            folds.left_out[k % count].push(e);
+            folds.parts[e] = 1 + k % count;
+        }
+        if intervened.len() == targets.rows() {
+            // Nobody is always there: parts have no gap at 0.
+            folds.parts.iter_mut().for_each(|part| *part -= 1);
+        }
+        folds
+    }
+
+    /// Every environment becomes a part of the moments by itself.
+    pub fn separate(&mut self) {
+        self.parts = (0..self.parts.len()).collect();
+    }
+
+    /// The parts of a fold's environments.
+    pub fn parts_of(&self, fold: usize) -> Vec<usize> {
+        let mut parts: Vec<usize> = self.left_out[fold].iter().map(|&e| self.parts[e]).collect();
+        parts.sort_unstable();
+        parts.dedup();
+        parts
+    }
+}

@@ -1,0 +1,342 @@
+//! How well candidates predict what was left out, and what that makes of them.
+
+use super::paths::Path;
+use super::{Candidate, Common, Folds, Method};
+use crate::dense::Lu;
+use crate::fit::tuning::{Outlook, mean_and_error};
+use crate::solve::moments::{Moments, Pool};
+use crate::{Matrix, Progress, Result};
+use rayon::prelude::*;
+
+/// The least weight of a member; the smaller ones go.
+const LEAST_WEIGHT: f64 = 0.05;
+/// A path ends where its next candidate is not expected to weigh as much as this beside the best one.
+const HOPELESS: f64 = 0.02;
+/// With so many variables or fewer, and each intervention left out by itself, paths are gone to their end.
+const ALWAYS_WHOLE: usize = 100;
+/// How much faster than so far a path may be expected to get better.
+const HOPE: f64 = 3.0;
+/// The most members.
+const MOST_MEMBERS: usize = 8;
+
+/// Predictions of left-out environments, and how far from the truth they are.
+pub(in crate::fit) struct Scores {
+    pub candidates: Vec<Candidate>,
+    /// The environments that were left out, in order.
+    pub environments: Vec<usize>,
+    /// Changes of means that each candidate predicts of each environment; nothing where its path ended before it.
+    predicted: Vec<Vec<Vec<f64>>>,
+    /// What happened.
+    observed: Vec<Vec<f64>>,
+    /// Who is told.
+    told: Vec<Vec<usize>>,
+    /// The variance of an observed change by itself, mean over variables.
+    noise: Vec<f64>,
+    /// Logarithms of errors: candidate by environment; nothing where a candidate's path ended before it.
+    pub errors: Vec<Vec<f64>>,
+}
+
+impl Scores {
+    /// Fits without each fold in turn: all folds at one penalty, then at the next, until a path has nothing more to offer.
+    /// `progress` counts candidates of folds.
+    pub fn of(
+        common: &Common<'_>,
+        moments: &Moments,
+        folds: &Folds,
+        candidates: Vec<Candidate>,
+        progress: &Progress,
+    ) -> Result<Scores> {
+        let mut scores = Scores::unscored(moments, common.targets, folds, candidates);
+        let pools: Vec<Pool<'_>> = (0..folds.left_out.len())
+            .into_par_iter()
+            .map(|fold| Pool::new(moments, common.targets, &folds.parts_of(fold), common.learn_scale))
+            .collect::<Result<_>>()?;
+        // Few interventions make paths that go up before they go down, and few variables make them cheap.
+        let may_end = scores.environments.len() > folds.left_out.len() || moments.dim() > ALWAYS_WHOLE;
+        // No effect comes first: there is no need to go on with what is far behind it.
+        for method in [Method::Nothing, Method::Kds, Method::Structural] {
+            let of_method: Vec<usize> =
+                (0..scores.candidates.len()).filter(|&c| scores.candidates[c].method == method).collect();
+            let mut paths: Vec<Path<'_>> = pools.par_iter().map(|pool| Path::new(method, pool)).collect();
+            let mut past = Vec::new();
+            for (step, &c) in of_method.iter().enumerate() {
+                let lambda = scores.candidates[c].lambda;
+                let predicted: Vec<Vec<Vec<f64>>> = paths
+                    .par_iter_mut()
+                    .zip(&folds.left_out)
+                    .map(|(path, left_out)| {
+                        path.step(common, lambda, progress)?;
+                        progress.add(1)?;
+                        Ok(scores.predict(&path.weights, left_out))
+                    })
+                    .collect::<Result<_>>()?;
+                scores.enter(c, predicted.concat());
+                past.extend(scores.score(c, &scores.all()));
+                let best = scores.best(&scores.all());
+                let left = of_method.len() - step - 1;
+                if may_end && ended(&past, best, scores.environments.len(), left) {
+                    progress.add((left * pools.len()) as u64)?;
+                    break;
+                }
+            }
+        }
+        Ok(scores)
+    }
+
+    /// What happened, before anybody has predicted it.
+    fn unscored(
+        moments: &Moments,
+        targets: &Matrix<bool>,
+        folds: &Folds,
+        candidates: Vec<Candidate>,
+    ) -> Scores {
+        let d = moments.dim();
+        let rest = (0..targets.rows()).find(|&e| !targets.row(e).contains(&true)).unwrap_or(0);
+        let environments = folds.left_out.concat();
+        let difference = |e: usize| -> Vec<f64> {
+            moments.mean(e).iter().zip(moments.mean(rest)).map(|(now, before)| now - before).collect()
+        };
+        let noise = |e: usize, j: usize| moments.error_of_mean(e, j) + moments.error_of_mean(rest, j);
+        Scores {
+            predicted: vec![Vec::new(); candidates.len()],
+            errors: vec![Vec::new(); candidates.len()],
+            candidates,
+            observed: environments.iter().map(|&e| difference(e)).collect(),
+            told: environments.iter().map(|&e| (0..d).filter(|&j| targets[(e, j)]).collect()).collect(),
+            noise: environments
+                .iter()
+                .map(|&e| (0..d).map(|j| noise(e, j)).sum::<f64>() / d as f64)
+                .collect(),
+            environments,
+        }
+    }
+
+    /// What a W predicts of the environments of a fold.
+    fn predict(&self, weights: &Matrix<f64>, left_out: &[usize]) -> Vec<Vec<f64>> {
+        let lu = Lu::of(weights.view());
+        let place = |e: &usize| self.environments.iter().position(|other| other == e);
+        left_out
+            .iter()
+            .map(|e| {
+                let k = place(e).expect("folds are what is scored");
+                effects(&lu, &self.told[k], &self.observed[k])
+            })
+            .collect()
+    }
+
+    /// Further candidates, by their W without each fold: fold by candidate.
+    pub fn add(&mut self, folds: &Folds, candidates: Vec<Candidate>, weights: &[Vec<Matrix<f64>>]) {
+        for (c, candidate) in candidates.into_iter().enumerate() {
+            let of_fold =
+                |(left_out, weights): (&Vec<usize>, &Vec<Matrix<f64>>)| self.predict(&weights[c], left_out);
+            let predicted: Vec<Vec<f64>> = folds.left_out.iter().zip(weights).flat_map(of_fold).collect();
+            self.candidates.push(candidate);
+            self.errors.push(Vec::new());
+            self.predicted.push(Vec::new());
+            self.enter(self.candidates.len() - 1, predicted);
+        }
+    }
+
+    /// A candidate's predictions, and with them its errors.
+    fn enter(&mut self, candidate: usize, predicted: Vec<Vec<f64>>) {
+        self.errors[candidate] = predicted.iter().enumerate().map(|(k, p)| self.error(k, p)).collect();
+        self.predicted[candidate] = predicted;
+    }
+
+    fn all(&self) -> Vec<usize> {
+        (0..self.environments.len()).collect()
+    }
+
+    /// The logarithm of the mean squared error over the variables that nobody was told of, and the noise of what happened.
+    fn error(&self, k: usize, predicted: &[f64]) -> f64 {
+        let (told, observed) = (&self.told[k], &self.observed[k]);
+        let others = (0..observed.len()).filter(|j| !told.contains(j));
+        let (sum, count) = others
+            .map(|j| (predicted[j] - observed[j]).powi(2))
+            .fold((0.0, 0usize), |(sum, count), square| (sum + square, count + 1));
+        let mean = if count == 0 { 0.0 } else { sum / count as f64 };
+        let error = (mean + self.noise[k]).max(f64::MIN_POSITIVE).ln();
+        // Equations without a solution predict nothing at all.
+        if mean.is_nan() { f64::INFINITY } else { error }
+    }
+
+    /// A candidate's score over some of the environments, by place; none if its path ended before it.
+    pub fn score(&self, candidate: usize, environments: &[usize]) -> Option<f64> {
+        let errors = &self.errors[candidate];
+        if errors.is_empty() || environments.is_empty() {
+            return None;
+        }
+        Some(environments.iter().map(|&k| errors[k]).sum::<f64>() / environments.len() as f64)
+    }
+
+    fn best(&self, environments: &[usize]) -> f64 {
+        let scores = (0..self.candidates.len()).filter_map(|c| self.score(c, environments));
+        scores.fold(f64::INFINITY, f64::min)
+    }
+
+    /// The weights by some of the environments.
+    pub fn weights(&self, environments: &[usize]) -> Vec<f64> {
+        let scores: Vec<Option<f64>> =
+            (0..self.candidates.len()).map(|c| self.score(c, environments)).collect();
+        weigh(&self.candidates, &scores, environments.len())
+    }
+
+    /// The candidate without effects.
+    fn nothing(&self) -> usize {
+        let is = |candidate: &Candidate| candidate.method == Method::Nothing;
+        self.candidates.iter().position(is).expect("no effect is a candidate")
+    }
+
+    /// What is to be expected of an intervention that nobody has seen: for each one that was left out, by weights that the others
+    /// speak for.
+    pub fn outlook(&self) -> Outlook {
+        let (all, none) = (self.all(), self.nothing());
+        let gains: Vec<f64> = all
+            .iter()
+            .map(|&k| {
+                let others: Vec<usize> = all.iter().copied().filter(|&other| other != k).collect();
+                let weights = if others.is_empty() { self.weights(&all) } else { self.weights(&others) };
+                self.error(k, &self.averaged(k, &weights)) - self.errors[none][k]
+            })
+            .collect();
+        let (mean, error) = mean_and_error(&gains);
+        Outlook { ratio: mean.exp(), low: (mean - 2.0 * error).exp(), high: (mean + 2.0 * error).exp() }
+    }
+
+    fn averaged(&self, k: usize, weights: &[f64]) -> Vec<f64> {
+        let mut sum = vec![0.0; self.observed[k].len()];
+        for (predicted, weight) in self.predicted.iter().zip(weights).filter(|(_, weight)| **weight > 0.0) {
+            sum.iter_mut().zip(&predicted[k]).for_each(|(sum, value)| *sum += weight * value);
+        }
+        sum
+    }
+}
+
+/// The weights of candidates: they fall with the scores, the faster the more was held out.
+pub(super) fn weigh(candidates: &[Candidate], scores: &[Option<f64>], count: usize) -> Vec<f64> {
+    let best = scores.iter().flatten().copied().fold(f64::INFINITY, f64::min);
+    let mut methods: Vec<Method> = candidates.iter().map(|candidate| candidate.method).collect();
+    methods.retain(|method| *method != Method::Nothing);
+    let among_others = methods.iter().any(|method| *method != methods[0]);
+    let prior = |method: Method| if among_others { method.prior() } else { 1.0 };
+    let mut weights: Vec<f64> = candidates
+        .iter()
+        .zip(scores)
+        .map(|(candidate, score)| match score {
+            Some(score) if score.is_finite() => prior(candidate.method) * weight(score - best, count),
+            _ => 0.0,
+        })
+        .collect();
+    if weights.iter().all(|weight| *weight == 0.0) {
+        // Nobody has predicted anything.
+        let nothing = candidates.iter().position(|candidate| candidate.method == Method::Nothing);
+        weights[nothing.expect("no effect is a candidate")] = 1.0;
+    }
+    normalise(&mut weights);
+    let mut order: Vec<usize> = (0..weights.len()).collect();
+    order.sort_by(|&a, &b| weights[b].total_cmp(&weights[a]).then(a.cmp(&b)));
+    for (place, &c) in order.iter().enumerate() {
+        if place > 0 && (place >= MOST_MEMBERS || weights[c] < LEAST_WEIGHT) {
+            weights[c] = 0.0;
+        }
+    }
+    normalise(&mut weights);
+    weights
+}
+
+/// What a candidate weighs whose score is above the best one.
+fn weight(above: f64, environments: usize) -> f64 {
+    (-(environments as f64) * above).exp()
+}
+
+/// Whether a path has nothing more to offer: what can be expected of its next candidates weighs nothing beside the best of all. Where
+/// it leads upwards, that is as much again; where it leads downwards, several times as much as the last time with each of the `left`.
+fn ended(path: &[f64], best: f64, environments: usize, left: usize) -> bool {
+    let [.., before, last] = path else { return false };
+    let step = last - before;
+    let expected = if step < 0.0 { last + HOPE * step * left as f64 } else { last + step };
+    // Two that predict nothing at all have no difference. Scores err, so the root of the weight counts.
+    expected.is_nan() || weight(expected - best, environments).sqrt() < HOPELESS
+}
+
+fn normalise(weights: &mut [f64]) {
+    let sum: f64 = weights.iter().sum();
+    weights.iter_mut().for_each(|weight| *weight /= sum);
+}
+
+/// Changes of all means that go with those of the targets: the shifts that bring these about bring about the others.
+pub(super) fn effects(weights: &Lu, targets: &[usize], change: &[f64]) -> Vec<f64> {
+    let (d, count) = (change.len(), targets.len());
+    let mut response = faer::Mat::from_fn(d, count, |i, c| f64::from(u8::from(i == targets[c])));
+    weights.solve_on_one_thread(response.as_mut());
+    let own = Matrix::from_fn(count, count, |r, c| response[(targets[r], c)]);
+    let mut shifts = faer::Mat::from_fn(count, 1, |r, _| change[targets[r]]);
+    Lu::of(own.view()).solve_on_one_thread(shifts.as_mut());
+    (0..d).map(|i| (0..count).map(|c| response[(i, c)] * shifts[(c, 0)]).sum()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fit::Among;
+
+    /// Scores of candidates 0, 1 and of no effect, each with the same error of two environments; the others were not fitted.
+    fn scores(first: [f64; 2], second: [f64; 2], none: [f64; 2]) -> Scores {
+        let candidates = Candidate::by_moments(Among::All, true);
+        let mut errors = vec![Vec::new(); candidates.len()];
+        (errors[0], errors[1]) = (first.to_vec(), second.to_vec());
+        *errors.last_mut().unwrap() = none.to_vec();
+        let predicted = |error: &Vec<f64>| error.iter().map(|e| vec![0.0, e.exp().sqrt()]).collect();
+        Scores {
+            predicted: errors.iter().map(predicted).collect(),
+            errors,
+            candidates,
+            environments: vec![1, 2],
+            observed: vec![vec![1.0, 0.0]; 2],
+            told: vec![vec![0]; 2],
+            noise: vec![0.0; 2],
+        }
+    }
+
+    #[test]
+    fn weights_fall_with_scores() {
+        let all = scores([-1.0, -1.0], [-0.5, -0.5], [1.0, 1.0]);
+        let weights = all.weights(&[0, 1]);
+        // exp(−2 · 0.5) beside 1; no effect has exp(−4), less than a twentieth of the sum, and goes.
+        let second = (-1.0f64).exp();
+        assert!((weights[0] - 1.0 / (1.0 + second)).abs() < 1e-12);
+        assert!((weights[1] - second / (1.0 + second)).abs() < 1e-12);
+        assert!(weights[2..].iter().all(|weight| *weight == 0.0));
+        assert_eq!(all.score(2, &[0, 1]), None);
+        // One that predicts nothing at all weighs nothing; without environments nobody has predicted anything.
+        let lost = scores([f64::INFINITY; 2], [0.0, 0.0], [0.0, 0.0]);
+        assert_eq!(lost.weights(&[0, 1])[..2], [0.0, 0.5]);
+        assert_eq!(lost.weights(&[]).last(), Some(&1.0));
+    }
+
+    #[test]
+    fn the_outlook_is_of_weights_that_have_not_seen_an_intervention() {
+        // By the second environment alone no effect is best, by the first alone the first candidate.
+        let all = scores([-20.0, 2.0], [40.0, 40.0], [0.0, 0.0]);
+        let outlook = all.outlook();
+        // Left out, the first is predicted by both, of which no effect has the weight 1/(1 + e⁻¹); the second by the candidate.
+        let share = 1.0 / (1.0 + (-2.0f64).exp());
+        let first = 2.0 * (share + (1.0 - share) * (-10.0f64).exp()).ln();
+        assert!((outlook.ratio.ln() - 0.5 * (first + 2.0)).abs() < 1e-3, "{}", outlook.ratio.ln());
+        assert!(outlook.low < outlook.ratio && outlook.ratio < outlook.high);
+        // Where nothing is better than no effect, that is what is expected.
+        assert_eq!(scores([40.0, 40.0], [40.0, 40.0], [0.0, 0.0]).outlook().ratio, 1.0);
+    }
+
+    #[test]
+    fn paths_end_where_there_is_no_hope() {
+        // exp(−10/2 · 0.9) < 0.02 < exp(−10/2 · 0.7).
+        assert!(ended(&[0.45, 0.675], 0.0, 10, 3));
+        assert!(!ended(&[0.35, 0.525], 0.0, 10, 3));
+        // Downwards by 0.5, three times as fast and twice more: 2 is within reach, 5 is not.
+        assert!(!ended(&[2.5, 2.0], 0.0, 10, 2));
+        assert!(ended(&[5.5, 5.0], 0.0, 10, 2));
+        assert!(!ended(&[9.0], 0.0, 10, 5));
+        assert!(ended(&[f64::INFINITY, f64::INFINITY], 0.0, 10, 5));
+    }
+}

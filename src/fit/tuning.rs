@@ -1,0 +1,256 @@
+//! What a choice found: every candidate with its score, and in words what that means.
+
+use super::by_name;
+use super::choose::Method;
+use crate::data::Dataset;
+use crate::kernel::KernelKind;
+use crate::model::PenaltyKind;
+use crate::{Error, Matrix, Result};
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+use serde::Serialize;
+
+/// Bandwidths, in median distances between samples.
+const BANDWIDTHS: [f64; 5] = [0.35, 0.525, 0.7, 0.875, 1.225];
+/// Environments that must be there to be left out; otherwise rows are.
+pub(super) const ENOUGH: usize = 3;
+
+/// A setting and how it did.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Cell {
+    /// How it is fitted.
+    #[serde(serialize_with = "by_name::serialize")]
+    pub method: Method,
+    /// The kernel's bandwidth; none for a kernel without.
+    pub bandwidth: Option<f64>,
+    /// The penalty's groups.
+    #[serde(serialize_with = "by_name::serialize")]
+    pub penalty: PenaltyKind,
+    /// The penalty's weight.
+    pub lambda: f64,
+    /// The mean over what was held out: of the logarithms of squared errors, or of losses where the model is made of given
+    /// functions. Lower is better; none if the setting was not tried because stronger penalties were clearly better.
+    pub score: Option<f64>,
+    /// The standard error of that mean.
+    pub error: Option<f64>,
+    /// The squared error over that of no effect, geometric mean; of interventions that were left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ratio: Option<f64>,
+    /// The share that the setting has in the model.
+    pub weight: f64,
+    /// The score of each held-out part.
+    #[serde(skip)]
+    pub scores: Vec<f64>,
+}
+
+/// How well a model is expected to predict an intervention that nobody has seen, compared with no effect.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Outlook {
+    /// Squared error of means over that of no effect, geometric mean.
+    pub ratio: f64,
+    /// The lower end of its 95 % interval.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+}
+
+/// What was held out, and how every setting did.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Tuning {
+    /// `environments` or `rows`: what was held out.
+    pub held_out: &'static str,
+    /// How many times.
+    pub folds: usize,
+    /// Interventions that were left out.
+    pub interventions: usize,
+    /// All settings.
+    pub cells: Vec<Cell>,
+    /// The number of the one with the largest weight.
+    pub leading: usize,
+    /// What to expect, where interventions were left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outlook: Option<Outlook>,
+    /// What was not considered, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<String>,
+}
+
+/// The bandwidths to try, in median distances; for a kernel without bandwidth one, which means nothing.
+pub(super) fn multiples(kernel: KernelKind) -> &'static [f64] {
+    if kernel == KernelKind::ImqPlus { &BANDWIDTHS[..1] } else { &BANDWIDTHS }
+}
+
+/// Environments that can be left out: intervened on, by who is known.
+pub(super) fn intervened(targets: &Matrix<bool>, known: bool) -> Vec<usize> {
+    let all = (0..targets.rows()).filter(|&e| targets.row(e).contains(&true));
+    if known { all.collect() } else { Vec::new() }
+}
+
+/// The mean of scores and its standard error.
+pub(super) fn mean_and_error(values: &[f64]) -> (f64, f64) {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let spread = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
+    (mean, (spread / n).sqrt())
+}
+
+/// As many rows of each environment as it has, drawn with replacement; and which of its rows were not drawn.
+pub(super) fn resampled(data: &Dataset, rng: &mut ChaCha8Rng) -> Result<(Dataset, Vec<Vec<usize>>)> {
+    let (mut environments, mut left_out) = (Vec::new(), Vec::new());
+    for e in 0..data.environments() {
+        let rows = data.rows(e);
+        let drawn: Vec<usize> = rows.clone().map(|_| rng.random_range(rows.clone())).collect();
+        let mut seen = vec![false; rows.len()];
+        drawn.iter().for_each(|i| seen[i - rows.start] = true);
+        left_out.push(rows.clone().filter(|i| !seen[i - rows.start]).collect());
+        environments.push(picked(data, &drawn));
+    }
+    Ok((Dataset::from_environments(environments)?, left_out))
+}
+
+/// These rows of environment `e`, if they are enough to tell anything.
+pub(super) fn enough(data: &Dataset, e: usize, rows: &[usize]) -> Result<Matrix<f64>> {
+    match rows.len() < 2 {
+        true => Err(Error::invalid(format!(
+            "environment {e} has {} rows, expected more to choose by: give --lambda",
+            data.rows(e).len()
+        ))),
+        false => Ok(picked(data, rows)),
+    }
+}
+
+/// These rows of the samples.
+fn picked(data: &Dataset, rows: &[usize]) -> Matrix<f64> {
+    let values = rows.iter().flat_map(|&i| data.samples().row(i).iter().copied()).collect();
+    Matrix::from_rows(rows.len(), data.dim(), values)
+}
+
+impl Cell {
+    /// In words: the method and its settings.
+    fn described(&self) -> String {
+        let bandwidth = self.bandwidth.map_or(String::new(), |h| format!("bandwidth {h:.2}, "));
+        match self.method {
+            Method::Nothing => self.method.described().into(),
+            method => format!("{} ({bandwidth}λ {})", method.described(), self.lambda),
+        }
+    }
+}
+
+impl Tuning {
+    /// The cells that have a share in the model, the largest first.
+    pub fn members(&self) -> Vec<&Cell> {
+        let mut order: Vec<&Cell> = self.cells.iter().filter(|cell| cell.weight > 0.0).collect();
+        order.sort_by(|a, b| b.weight.total_cmp(&a.weight));
+        order
+    }
+
+    /// Whether the model has no effects because nothing else predicted better.
+    pub fn is_nothing(&self) -> bool {
+        self.members().iter().all(|cell| cell.method == Method::Nothing)
+    }
+
+    /// Why the model is what it is and how far to trust it, in sentences.
+    pub fn explained(&self) -> Vec<String> {
+        let mut lines = vec![if self.is_by_loss() { self.chosen_by_loss() } else { self.chosen() }];
+        if !self.is_by_loss() {
+            lines.extend(self.others());
+        }
+        lines.extend(self.expectation());
+        lines.extend(self.remarks.iter().cloned());
+        lines
+    }
+
+    /// Models of given functions are judged by their loss.
+    fn is_by_loss(&self) -> bool {
+        !self.cells.iter().any(|cell| cell.method == Method::Nothing)
+    }
+
+    fn chosen_by_loss(&self) -> String {
+        let first = &self.cells[self.leading];
+        let bandwidth = first.bandwidth.map_or(String::new(), |h| format!("bandwidth {h:.2}, "));
+        format!(
+            "{bandwidth}{} penalty {:.4} was chosen among {} settings by the loss of {} held-out {}: the largest penalty that is \
+             not clearly worse than the best",
+            first.penalty,
+            first.lambda,
+            self.cells.len(),
+            self.folds,
+            self.held_out
+        )
+    }
+
+    fn chosen(&self) -> String {
+        let judges = match self.held_out {
+            "rows" => format!("{} samples of held-out rows", self.folds),
+            _ => format!("{} interventions that were left out", self.interventions),
+        };
+        let members = self.members();
+        match members[..] {
+            [only] if only.method == Method::Nothing => {
+                format!(
+                    "nothing predicts better than no effect, judged by {judges}: the model has no effects"
+                )
+            }
+            [only] => format!("{} was chosen by {judges}", only.described()),
+            _ => {
+                let shares: Vec<String> = members
+                    .iter()
+                    .map(|cell| format!("{:.0} % {}", 100.0 * cell.weight, cell.described()))
+                    .collect();
+                format!("an average of {}, weighed by {judges}", list(&shares))
+            }
+        }
+    }
+
+    /// The best of every method, beside no effect.
+    fn others(&self) -> Option<String> {
+        let none = self.cells.iter().find(|cell| cell.method == Method::Nothing)?.score?;
+        let mut parts = Vec::new();
+        for &method in Method::ALL.iter().filter(|method| **method != Method::Nothing) {
+            let of_method = self.cells.iter().filter(|cell| cell.method == method);
+            let best =
+                of_method.filter_map(|cell| Some((cell, cell.score?))).min_by(|a, b| a.1.total_cmp(&b.1));
+            if let Some((cell, score)) = best {
+                parts.push(format!("{:.2} {}", (score - none).exp(), cell.described()));
+            }
+        }
+        let what = if self.held_out == "rows" { "distance to the held-out rows" } else { "squared error" };
+        Some(format!("{what}, best of each method, no effect being 1: {}", list(&parts)))
+    }
+
+    /// How well the model is expected to predict, or why nobody can tell.
+    pub fn expectation(&self) -> Option<String> {
+        if self.is_by_loss() {
+            return None;
+        }
+        let Some(Outlook { ratio, low, high }) = self.outlook else {
+            return Some(format!(
+                "{} known interventions are fewer than {ENOUGH}: held-out rows tell how well the law is met, not what an intervention \
+                 does",
+                self.interventions
+            ));
+        };
+        if self.is_nothing() {
+            return Some(
+                "effects of interventions cannot be predicted from this data better than by no effect".into(),
+            );
+        }
+        let expected = format!(
+            "expected squared error under an intervention nobody made: {ratio:.2} of that of predicting no effect (95 % interval \
+             {low:.2} to {high:.2})"
+        );
+        Some(match high < 1.0 {
+            true => expected,
+            false => format!("{expected}: the data cannot rule out that no effect predicts as well"),
+        })
+    }
+}
+
+/// a, b and c.
+fn list(parts: &[String]) -> String {
+    match parts {
+        [] => "none".into(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}

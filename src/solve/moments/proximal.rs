@@ -1,0 +1,324 @@
+//! Minima of a smooth function of W with a lasso: accelerated proximal steps, with restarts, on the entries that matter.
+//!
+//! Most effects of a penalised fit are 0. Steps are taken on the support alone; then the slopes of all entries say whether
+//! others should join it. The conditions of a minimum are checked on all of them.
+
+use super::stack::Support;
+use super::{Fitted, no_effects};
+use crate::model::PenaltyKind;
+use crate::{Matrix, Progress, Result};
+
+/// Steps between looks at the conditions of a minimum.
+const CHECK: u32 = 10;
+/// By how much the conditions on the support are held tighter than those on all entries.
+const TIGHTER: f64 = 0.5;
+/// Rounds of entries that join the support.
+const ROUNDS: usize = 60;
+/// Products by which the largest curvature is found, and the margin that it gets.
+const POWERS: usize = 20;
+const CURVATURE_MARGIN: f64 = 1.05;
+
+/// λ times the sizes of effects between different variables, times d²: what is added to a loss that is not divided by d².
+#[derive(Clone, Copy, Debug)]
+pub struct Lasso<'a> {
+    /// The groups.
+    pub kind: PenaltyKind,
+    /// λ.
+    pub lambda: f64,
+    /// By what λ is multiplied for single effects, row j and column i for that of i on j: 0 for those that cost nothing,
+    /// ∞ for those that are not allowed.
+    pub multipliers: Option<&'a Matrix<f64>>,
+}
+
+/// When a minimum is good enough.
+#[derive(Clone, Copy, Debug)]
+pub struct Tolerance {
+    /// The largest violation of its conditions, relative to the largest slope without effects.
+    pub violation: f64,
+    /// The most steps.
+    pub steps: u32,
+}
+
+impl Lasso<'_> {
+    fn multiplier(&self, j: usize, i: usize) -> f64 {
+        self.multipliers.map_or(1.0, |multipliers| multipliers[(j, i)])
+    }
+
+    pub(super) fn allows(&self, j: usize, i: usize) -> bool {
+        self.multiplier(j, i).is_finite()
+    }
+
+    /// The weight of a single effect.
+    pub(super) fn single(&self, j: usize, i: usize) -> f64 {
+        match self.kind {
+            PenaltyKind::Outgoing => 0.0,
+            PenaltyKind::Ingoing | PenaltyKind::Both => self.lambda * self.multiplier(j, i),
+        }
+    }
+
+    /// The weight of all effects of a variable together.
+    fn group(&self) -> f64 {
+        if self.kind == PenaltyKind::Ingoing { 0.0 } else { self.lambda }
+    }
+
+    /// Norms of each variable's effects, without those that cost nothing.
+    fn norms(&self, support: &Support, values: &[f64], norms: &mut Vec<f64>) {
+        norms.clear();
+        norms.resize(support.starts.len() - 1, 0.0);
+        for ((j, i), value) in support.entries().zip(values) {
+            if self.multiplier(j, i) > 0.0 {
+                norms[i] += value * value;
+            }
+        }
+        norms.iter_mut().for_each(|norm| *norm = norm.sqrt());
+    }
+
+    pub(super) fn value(&self, support: &Support, values: &[f64]) -> f64 {
+        let single: f64 =
+            support.entries().zip(values).map(|((j, i), value)| self.single(j, i) * value.abs()).sum();
+        if self.group() == 0.0 {
+            return single;
+        }
+        let mut norms = Vec::new();
+        self.norms(support, values, &mut norms);
+        single + self.group() * norms.iter().sum::<f64>()
+    }
+
+    /// Where a step from `values` leads when the penalty is paid: by single effects, then by groups.
+    fn pay(&self, support: &Support, step: f64, values: &mut [f64]) {
+        for ((j, i), value) in support.entries().zip(values.iter_mut()) {
+            let cost = step * self.single(j, i);
+            *value = value.signum() * (value.abs() - cost).max(0.0);
+        }
+        if self.group() == 0.0 {
+            return;
+        }
+        let mut norms = Vec::new();
+        self.norms(support, values, &mut norms);
+        let cost = step * self.group();
+        let factor = |norm: f64| if norm > cost { 1.0 - cost / norm } else { 0.0 };
+        for ((j, i), value) in support.entries().zip(values) {
+            if self.multiplier(j, i) > 0.0 {
+                *value *= factor(norms[i]);
+            }
+        }
+    }
+
+    /// Where a step of a length leads, in units of each entry's own: those of groups must be alike.
+    pub(super) fn step(
+        &self,
+        support: &Support,
+        values: &[f64],
+        slopes: &[f64],
+        units: &[f64],
+        length: f64,
+    ) -> Vec<f64> {
+        let mut moved: Vec<f64> = values
+            .iter()
+            .zip(slopes)
+            .zip(units)
+            .map(|((value, slope), unit)| value - length * unit * slope)
+            .collect();
+        if self.group() > 0.0 {
+            let unit = units.first().copied().unwrap_or(1.0);
+            self.pay(support, length * unit, &mut moved);
+            return moved;
+        }
+        for (((j, i), value), unit) in support.entries().zip(&mut moved).zip(units) {
+            let cost = length * unit * self.single(j, i);
+            *value = value.signum() * (value.abs() - cost).max(0.0);
+        }
+        moved
+    }
+
+    /// By how much a point misses the conditions of a minimum, in units of slopes.
+    pub(super) fn violation(&self, support: &Support, values: &[f64], slopes: &[f64], curvature: f64) -> f64 {
+        let step = 1.0 / curvature;
+        let mut moved: Vec<f64> =
+            values.iter().zip(slopes).map(|(value, slope)| value - step * slope).collect();
+        self.pay(support, step, &mut moved);
+        let far = moved.iter().zip(values).map(|(moved, value)| (moved - value).abs()).fold(0.0, f64::max);
+        far * curvature
+    }
+}
+
+/// A convex function of W, differentiable.
+pub(super) trait Smooth {
+    fn dim(&self) -> usize;
+
+    /// The value where W is −I but for a support's entries; the slopes at these.
+    fn slopes(&mut self, support: &Support, values: &[f64], out: &mut [f64]) -> f64;
+
+    /// The slopes at all entries.
+    fn all_slopes(&mut self, support: &Support, values: &[f64]) -> Matrix<f64>;
+}
+
+/// A function with what minima of it for several penalties have in common.
+pub(super) struct Descent<S> {
+    pub smooth: S,
+    /// The largest curvature, once it is known.
+    curvature: Option<f64>,
+    /// The largest slope without effects.
+    steepest: f64,
+}
+
+impl<S: Smooth> Descent<S> {
+    /// `curvature` is that of a function that is nearly the same, if one is known.
+    pub fn new(mut smooth: S, curvature: Option<f64>) -> Self {
+        let d = smooth.dim();
+        let none = Support::new(d, |_, _| false);
+        let slopes = smooth.all_slopes(&none, &[]);
+        let off = (0..d * d).filter(|at| at / d != at % d);
+        let steepest = off.map(|at| slopes.as_slice()[at].abs()).fold(0.0, f64::max);
+        Descent { smooth, curvature, steepest }
+    }
+
+    /// The largest slope without effects.
+    pub fn steepest(&self) -> f64 {
+        self.steepest
+    }
+
+    /// The largest curvature: by how much slopes change with W.
+    pub fn curvature(&mut self) -> f64 {
+        if let Some(curvature) = self.curvature {
+            return curvature;
+        }
+        let d = self.smooth.dim();
+        let all = Support::new(d, |_, _| true);
+        let still = all.of(&self.smooth.all_slopes(&all, &vec![0.0; all.len()]));
+        // Any direction does; this one is no eigenvector of anything.
+        let mut v: Vec<f64> = (0..all.len()).map(|k| ((k * 2_654_435_761) % 1000) as f64 - 499.5).collect();
+        let norm = |v: &[f64]| v.iter().map(|x| x * x).sum::<f64>().sqrt();
+        let mut largest = 0.0f64;
+        for _ in 0..POWERS {
+            let length = norm(&v);
+            if length == 0.0 || !length.is_finite() {
+                break;
+            }
+            v.iter_mut().for_each(|x| *x /= length);
+            let slopes = self.smooth.all_slopes(&all, &v);
+            v = all.of(&slopes).iter().zip(&still).map(|(slope, still)| slope - still).collect();
+            largest = norm(&v);
+        }
+        let curvature = (CURVATURE_MARGIN * largest).max(f64::MIN_POSITIVE);
+        self.curvature = Some(curvature);
+        curvature
+    }
+
+    /// The minimum with a penalty, from `start` on.
+    pub fn minimise(
+        &mut self,
+        lasso: &Lasso<'_>,
+        start: &Matrix<f64>,
+        tolerance: Tolerance,
+        progress: &Progress,
+    ) -> Result<Fitted> {
+        let d = self.smooth.dim();
+        let allowed = Support::new(d, |j, i| lasso.allows(j, i));
+        let grouped = lasso.kind != PenaltyKind::Ingoing;
+        let mut support = match grouped {
+            // A variable's effects matter together.
+            true => allowed.clone(),
+            false => Support::new(d, |j, i| lasso.allows(j, i) && start[(j, i)] != 0.0),
+        };
+        let mut weights = start.clone();
+        let scale = self.steepest.max(f64::MIN_POSITIVE);
+        let mut left = tolerance.steps;
+        for round in 0.. {
+            let mut values = support.of(&weights);
+            let slopes = self.smooth.all_slopes(&support, &values);
+            let joins = |j: usize, i: usize| {
+                lasso.allows(j, i) && (weights[(j, i)] != 0.0 || slopes[(j, i)].abs() > lasso.single(j, i))
+            };
+            // The slopes at all entries say how far from a minimum this is.
+            let all_slopes = allowed.of(&slopes);
+            let all_values = allowed.of(&weights);
+            let curvature = self.curvature();
+            let missed = lasso.violation(&allowed, &all_values, &all_slopes, curvature) / scale;
+            if missed <= tolerance.violation || left == 0 || round == ROUNDS {
+                let mut out = vec![0.0; support.len()];
+                let loss = self.smooth.slopes(&support, &values, &mut out);
+                let of_mean = 1.0 / (d * d) as f64;
+                return Ok(Fitted {
+                    penalty: of_mean * lasso.value(&support, &values),
+                    loss: of_mean * loss,
+                    weights,
+                    violation: missed,
+                });
+            }
+            if !grouped {
+                support = Support::new(d, joins);
+                values = support.of(&weights);
+            }
+            self.descend(lasso, &support, &mut values, TIGHTER * tolerance.violation, &mut left, progress)?;
+            weights = support.weights(&values);
+        }
+        unreachable!("rounds end")
+    }
+
+    /// Steps on a support until its conditions hold.
+    fn descend(
+        &mut self,
+        lasso: &Lasso<'_>,
+        support: &Support,
+        values: &mut Vec<f64>,
+        tolerance: f64,
+        left: &mut u32,
+        progress: &Progress,
+    ) -> Result<()> {
+        let scale = self.steepest.max(f64::MIN_POSITIVE);
+        let mut curvature = self.curvature();
+        let mut slopes = vec![0.0; values.len()];
+        let (mut ahead, mut momentum) = (values.clone(), 1.0f64);
+        let (mut best, mut best_values, mut failures) = (f64::INFINITY, values.clone(), 0);
+        for step in 0.. {
+            if step % CHECK == 0 {
+                progress.check()?;
+                let value = self.smooth.slopes(support, values, &mut slopes) + lasso.value(support, values);
+                let missed = lasso.violation(support, values, &slopes, curvature) / scale;
+                if value.is_nan() || value > best + 1e-12 * best.abs() {
+                    // Momentum leads upwards now and then: it is lost. If that does not help, steps are too long for the
+                    // curvature there.
+                    failures += 1;
+                    if failures > 1 {
+                        curvature *= 2.0;
+                        self.curvature = Some(curvature);
+                    }
+                    values.clone_from(&best_values);
+                    ahead.clone_from(values);
+                    momentum = 1.0;
+                } else {
+                    (best, failures) = (value, 0);
+                    best_values.clone_from(values);
+                }
+                if missed <= tolerance || *left == 0 {
+                    return Ok(());
+                }
+            }
+            *left = left.saturating_sub(1);
+            self.smooth.slopes(support, &ahead, &mut slopes);
+            let mut next: Vec<f64> =
+                ahead.iter().zip(&slopes).map(|(value, slope)| value - slope / curvature).collect();
+            lasso.pay(support, 1.0 / curvature, &mut next);
+            let turned: f64 = next
+                .iter()
+                .zip(&*values)
+                .zip(&ahead)
+                .map(|((next, value), ahead)| (next - value) * (ahead - next))
+                .sum();
+            let after =
+                if turned > 0.0 { 1.0 } else { 0.5 * (1.0 + (1.0 + 4.0 * momentum * momentum).sqrt()) };
+            let share = (momentum - 1.0) / after;
+            for ((ahead, next), value) in ahead.iter_mut().zip(&next).zip(&*values) {
+                *ahead = next + share * (next - value);
+            }
+            (*values, momentum) = (next, after);
+        }
+        Ok(())
+    }
+}
+
+/// Where a path of penalties begins.
+pub(super) fn start(d: usize) -> Matrix<f64> {
+    no_effects(d)
+}
