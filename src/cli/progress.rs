@@ -33,8 +33,16 @@ impl Watch {
                 say!("{} of {all} {what}", progress.done());
                 lines(waits, || {
                     let (so_far, rate, left) = standing(&progress, all, start);
-                    let left = HumanDuration(Duration::from_secs_f64(left));
-                    say!("{so_far} of {all} {what}, {rate:.3e} per second, {left} left");
+                    match left {
+                        Some(left) => {
+                            let left = HumanDuration(Duration::from_secs_f64(left));
+                            say!("{so_far} of {all} {what}, {rate:.3e} per second, {left} left");
+                        }
+                        None => {
+                            let so_long = HumanDuration(start.elapsed() + PATIENCE);
+                            say!("{so_far} of {all} {what} after {so_long}");
+                        }
+                    }
                 });
             }
         })
@@ -87,11 +95,11 @@ fn lines(waits: &dyn Fn(Duration) -> bool, line: impl Fn()) {
     }
 }
 
-/// How much is done, how much per second, and the seconds that are left.
-fn standing(progress: &Progress, all: u64, start: Instant) -> (u64, f64, f64) {
+/// How much is done, how much per second, and the seconds that are left, once that can be told.
+fn standing(progress: &Progress, all: u64, start: Instant) -> (u64, f64, Option<f64>) {
     let done = progress.done();
-    let rate = done as f64 / start.elapsed().as_secs_f64().max(1e-3);
-    (done, rate, ((all - done.min(all)) as f64 / rate.max(1e-9)).min(1e9))
+    let rate = done as f64 / (start.elapsed() + PATIENCE).as_secs_f64();
+    (done, rate, (done > 0).then(|| ((all - done.min(all)) as f64 / rate).min(1e9)))
 }
 
 /// How far work is, for programs.
@@ -101,7 +109,7 @@ struct Standing {
     done: u64,
     all: u64,
     per_second: f64,
-    seconds_left: f64,
+    seconds_left: Option<f64>,
 }
 
 impl Drop for Watch {

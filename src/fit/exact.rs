@@ -21,7 +21,7 @@ const LARGEST_IN_F32: f64 = 1e-3;
 const BY_PRODUCTS: Tolerance = Tolerance { violation: 1e-8, steps: 20_000 };
 const BY_PRODUCTS_IN_F32: Tolerance = Tolerance { violation: 1e-4, steps: 2000 };
 /// What a fit by moments is taken to.
-const BY_MOMENTS: Tolerance = Tolerance { violation: 1e-9, steps: 200_000 };
+const BY_MOMENTS: Tolerance = Tolerance { violation: 1e-9, steps: 50_000 };
 
 /// What the exact solver found.
 #[derive(Clone, Debug)]

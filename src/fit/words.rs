@@ -1,6 +1,6 @@
 //! What an exact fit was and what it found, in sentences: the same at the command line and from the service.
 
-use super::{ExactFit, Form, Problem, Solver};
+use super::{ExactFit, Form, Problem, Solver, Strength};
 use crate::objective::Objective;
 
 impl ExactFit {
@@ -8,14 +8,14 @@ impl ExactFit {
     pub fn title(&self, problem: &Problem) -> String {
         let recipe = &problem.recipe;
         let kind = recipe.form.kind();
-        let penalty = recipe
-            .solver
-            .strength()
-            .map_or(String::new(), |s| format!(", {} penalty {}", s.penalty, s.lambda));
+        let penalty = match recipe.solver.strength().as_ref().and_then(Strength::penalty) {
+            Some(penalty) => format!("{} penalty {}", penalty.kind, penalty.lambda),
+            None => "no penalty".into(),
+        };
         match &recipe.solver {
             Solver::Chosen { .. } => format!("{kind} model, chosen by what it predicts"),
-            Solver::Moments(_) => format!("KDS by moments, {kind} model{penalty}"),
-            Solver::Structural(_) => format!("structural equations, {kind} model{penalty}"),
+            Solver::Moments(_) => format!("KDS by moments, {kind} model, {penalty}"),
+            Solver::Structural(_) => format!("structural equations, {kind} model, {penalty}"),
             _ => {
                 let chosen = self.tuning.as_ref().map(|tuning| tuning.cells[tuning.leading].bandwidth);
                 let bandwidth = chosen.unwrap_or_else(|| problem.spec.loss.kernel.bandwidth());
