@@ -139,6 +139,19 @@ fn a_person_fits_a_csv_file_and_moves_an_intervention() {
         &format!("Math.abs(Number(document.querySelector('[data-name=x]').dataset.mean) - {mean}) > 1e-6"),
     );
 
+    // The default fit says how far to trust it: without interventions nobody can tell what they do.
+    browser.evaluate(
+        "document.querySelector('#model').value = 'auto';
+         document.querySelector('#model').dispatchEvent(new Event('change'));
+         document.querySelector('#fit').click()",
+    );
+    browser.wait("word on trust", "document.querySelector('#trust').checkVisibility()");
+    let trust = browser.evaluate("document.querySelector('#trust').textContent");
+    assert!(trust.as_str().unwrap().starts_with("0 known interventions are fewer than 3"), "{trust}");
+    let summary = browser.evaluate("document.querySelector('#summary').textContent");
+    assert!(summary.as_str().unwrap().contains("KDS by moments"), "{summary}");
+    browser.wait("densities again", "document.querySelectorAll('#densities figure').length == 3");
+
     // The job can be found again, and a small screen needs no scrolling sideways.
     browser.wait("job in the list", "document.querySelector('#jobs').innerText.includes('Fit of chain.csv')");
     browser.load("Page.reload", json!({}));
