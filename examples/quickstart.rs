@@ -99,7 +99,7 @@ fn run(picture: &Path) -> Result<()> {
     let problem = Problem::new(&data, &Settings::default())?;
     let fit = problem.solve(None, &Progress::default())?;
     println!("fitted in {:.0} ms:", 1e3 * start.elapsed().as_secs_f64());
-    fit.findings(&problem).iter().for_each(|line| println!("  {line}"));
+    fit.findings(&problem, &problem.support(&fit.model)).iter().for_each(|line| println!("  {line}"));
 
     // The experiment: urchins are pushed. The model is told only which variable, and the mean that it then has; it says where
     // the samples that were observed at rest go.

@@ -91,7 +91,7 @@ fn to_text(report: &Report<'_>, problem: &Problem, fit: &ExactFit) -> String {
     let mut lines = vec![fit.title(problem)];
     let mut say = |line: String| lines.push(format!("  {line}"));
     fit.course(problem, &report.device, report.seconds).into_iter().for_each(&mut say);
-    fit.findings(problem).into_iter().for_each(&mut say);
+    fit.findings(problem, &report.support).into_iter().for_each(&mut say);
     if let Some(count) = report.bootstrap {
         say(format!("95 % intervals from {count} resamples of the rows; see 'skds graph'"));
     }

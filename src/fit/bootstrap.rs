@@ -3,7 +3,7 @@
 use super::choose::{Candidate, Common};
 use super::stabilize::shrunk;
 use super::tuning::resampled;
-use super::{Cell, MARGIN, Problem, Tuning, bounds};
+use super::{MARGIN, Problem, Tuning, bounds};
 use crate::data::Dataset;
 use crate::engine::LossSpec;
 use crate::model::{Drift, Intervals, LawKind, Member, Parameters, Penalty, PenaltyKind};
@@ -60,15 +60,7 @@ impl Problem {
         // Rows that come twice are no pair of different rows: the `v` form is the one that can be resampled.
         let estimator = Estimator::V;
         let parts: Vec<(f64, Candidate)> = match (tuning, self.by_moments()) {
-            (Some(tuning), _) => tuning
-                .cells
-                .iter()
-                .filter(|cell| cell.weight > 0.0)
-                .map(|cell| {
-                    let Cell { method, bandwidth, lambda, .. } = *cell;
-                    (cell.weight, Candidate { method, bandwidth, lambda })
-                })
-                .collect(),
+            (Some(tuning), _) => tuning.shares(),
             (None, Some(candidate)) => vec![(1.0, candidate)],
             (None, None) => Vec::new(),
         };

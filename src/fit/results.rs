@@ -73,23 +73,20 @@ fn write_table(tuning: &Tuning, path: &Path) -> Result<()> {
 }
 
 fn picture(tuning: &Tuning) -> (&'static str, Vec<Panel>) {
-    let none = tuning.cells.iter().find(|cell| cell.method == Method::Nothing).and_then(|cell| cell.score);
-    match none {
-        Some(none) if tuning.held_out == "rows" => {
-            ("Distance to what was held out, over that of no effect", vec![paths(tuning, none)])
+    match (tuning.is_by_loss(), tuning.held_out) {
+        (true, _) => ("Loss of what was held out, above the best setting's", panels(tuning)),
+        (false, "rows") => ("Distance to what was held out, over that of no effect", vec![paths(tuning)]),
+        (false, _) => {
+            ("Squared error of left-out interventions, over that of no effect", vec![paths(tuning)])
         }
-        Some(none) => {
-            ("Squared error of left-out interventions, over that of no effect", vec![paths(tuning, none)])
-        }
-        None => ("Loss of what was held out, above the best setting's", panels(tuning)),
     }
 }
 
 /// A line for each method and bandwidth: penalties across, and what they predict over what no effect does.
-fn paths(tuning: &Tuning, none: f64) -> Panel {
+fn paths(tuning: &Tuning) -> Panel {
     let mut lines: Vec<Line> = Vec::new();
     for cell in tuning.cells.iter().filter(|cell| cell.method != Method::Nothing) {
-        let Some(score) = cell.score.filter(|score| score.is_finite()) else { continue };
+        let Some(over) = tuning.over_no_effect(cell).filter(|over| over.is_finite()) else { continue };
         let bandwidth = cell.bandwidth.map_or(String::new(), |h| format!(", bandwidth {h:.2}"));
         let label = format!("{}{bandwidth}", cell.method.described());
         if lines.last().is_none_or(|line| line.label != label) {
@@ -99,7 +96,7 @@ fn paths(tuning: &Tuning, none: f64) -> Panel {
             lines.push(Line { label, colour, points: Vec::new() });
         }
         if let Some(line) = lines.last_mut() {
-            line.points.push((cell.lambda, (score - none).exp()));
+            line.points.push((cell.lambda, over));
         }
     }
     Panel::Lines {

@@ -74,8 +74,7 @@ impl Stability {
         if abscissa <= -MARGIN || !repair {
             return Ok(weights.clone());
         }
-        // The eigenvalues of W + I scale with the effects.
-        let factor = (1.0 - MARGIN) / (1.0 + abscissa);
+        let factor = shrinking(abscissa, MARGIN);
         self.factor = Some(self.factor.map_or(factor, |least| least.min(factor)));
         Ok(scaled(weights, factor))
     }
@@ -121,11 +120,20 @@ fn scaled(weights: &Matrix<f64>, factor: f64) -> Matrix<f64> {
     })
 }
 
-/// W whose diagonal is −1, with its effects shrunk until the largest real part is at or below −`margin`: eigenvalues of
-/// W + I scale with the effects, so the factor is known at once.
+/// W whose diagonal is −1, with its effects shrunk until the largest real part is at or below −`margin`.
 pub(super) fn shrunk(weights: &Matrix<f64>, margin: f64) -> Result<Matrix<f64>> {
-    let reach = 1.0 + spectral_abscissa(weights)?;
-    Ok(if reach > 1.0 - margin { scaled(weights, (1.0 - margin) / reach) } else { weights.clone() })
+    let abscissa = spectral_abscissa(weights)?;
+    Ok(if 1.0 + abscissa > 1.0 - margin {
+        scaled(weights, shrinking(abscissa, margin))
+    } else {
+        weights.clone()
+    })
+}
+
+/// What the effects of a W whose diagonal is −1 are multiplied by so that its largest real part becomes −`margin`: eigenvalues of
+/// W + I scale with the effects.
+fn shrinking(abscissa: f64, margin: f64) -> f64 {
+    (1.0 - margin) / (1.0 + abscissa)
 }
 
 /// The largest factor that makes W stable with its margin, to three digits, by bisection: 0 always does, if the

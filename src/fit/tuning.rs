@@ -1,7 +1,7 @@
 //! What a choice found: every candidate with its score, and in words what that means.
 
 use super::by_name;
-use super::choose::Method;
+use super::choose::{Candidate, Method};
 use crate::data::Dataset;
 use crate::kernel::KernelKind;
 use crate::model::PenaltyKind;
@@ -137,6 +137,24 @@ impl Cell {
 }
 
 impl Tuning {
+    /// The settings that have a share in the model, with it, in their order.
+    pub(super) fn shares(&self) -> Vec<(f64, Candidate)> {
+        let of = |&Cell { method, bandwidth, lambda, weight, .. }: &Cell| {
+            (weight, Candidate { method, bandwidth, lambda })
+        };
+        self.cells.iter().filter(|cell| cell.weight > 0.0).map(of).collect()
+    }
+
+    /// The cell without effects; none where models of given functions are judged by their loss.
+    fn no_effect(&self) -> Option<&Cell> {
+        self.cells.iter().find(|cell| cell.method == Method::Nothing)
+    }
+
+    /// A cell's error over that of no effect, if both are known.
+    pub(super) fn over_no_effect(&self, cell: &Cell) -> Option<f64> {
+        Some((cell.score? - self.no_effect()?.score?).exp())
+    }
+
     /// The cells that have a share in the model, the largest first.
     pub fn members(&self) -> Vec<&Cell> {
         let mut order: Vec<&Cell> = self.cells.iter().filter(|cell| cell.weight > 0.0).collect();
@@ -161,8 +179,8 @@ impl Tuning {
     }
 
     /// Models of given functions are judged by their loss.
-    fn is_by_loss(&self) -> bool {
-        !self.cells.iter().any(|cell| cell.method == Method::Nothing)
+    pub(super) fn is_by_loss(&self) -> bool {
+        self.no_effect().is_none()
     }
 
     fn chosen_by_loss(&self) -> String {
@@ -204,14 +222,14 @@ impl Tuning {
 
     /// The best of every method, beside no effect.
     fn others(&self) -> Option<String> {
-        let none = self.cells.iter().find(|cell| cell.method == Method::Nothing)?.score?;
+        self.no_effect()?.score?;
         let mut parts = Vec::new();
         for &method in Method::ALL.iter().filter(|method| **method != Method::Nothing) {
             let of_method = self.cells.iter().filter(|cell| cell.method == method);
             let best =
                 of_method.filter_map(|cell| Some((cell, cell.score?))).min_by(|a, b| a.1.total_cmp(&b.1));
-            if let Some((cell, score)) = best {
-                parts.push(format!("{:.2} {}", (score - none).exp(), cell.described()));
+            if let Some((cell, over)) = best.and_then(|(cell, _)| Some((cell, self.over_no_effect(cell)?))) {
+                parts.push(format!("{over:.2} {}", cell.described()));
             }
         }
         let what = if self.held_out == "rows" { "distance to the held-out rows" } else { "squared error" };

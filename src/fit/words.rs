@@ -1,6 +1,6 @@
 //! What an exact fit was and what it found, in sentences: the same at the command line and from the service.
 
-use super::{ExactFit, Form, Problem, Solver, Strength};
+use super::{ExactFit, Form, Problem, Solver, Strength, Support};
 use crate::objective::Objective;
 
 impl ExactFit {
@@ -50,8 +50,8 @@ impl ExactFit {
         lines
     }
 
-    /// What was found, and how far to trust it.
-    pub fn findings(&self, problem: &Problem) -> Vec<String> {
+    /// What was found, what that rests on, and how far to trust it.
+    pub fn findings(&self, problem: &Problem, support: &Support) -> Vec<String> {
         let mut lines: Vec<String> = self.tuning.iter().flat_map(|tuning| tuning.explained()).collect();
         let is_linear = problem.recipe.form == Form::Linear;
         // Structural equations alone have no dynamics to be stable.
@@ -66,7 +66,7 @@ impl ExactFit {
                     .into(),
             );
         }
-        lines.extend(problem.support(&self.model).sentences());
+        lines.extend(support.sentences());
         lines.extend(problem.remark());
         lines
     }

@@ -111,28 +111,14 @@ impl Choice<'_> {
             }
         };
         let by_pairs = Candidate::by_pairs(self.data.dim(), &bandwidths);
-        let left_out = self.left_out();
-        let mut tuning = match left_out.len() >= ENOUGH {
+        let tuning = match self.left_out().len() >= ENOUGH {
             true => self.by_interventions(&bandwidths, by_pairs, progress)?,
             false => self.by_rows(by_pairs, progress)?,
         };
-        tuning.interventions = left_out.len();
-        let shares: Vec<(f64, Candidate)> = tuning
-            .cells
-            .iter()
-            .filter(|cell| cell.weight > 0.0)
-            .map(|cell| {
-                (
-                    cell.weight,
-                    Candidate { method: cell.method, bandwidth: cell.bandwidth, lambda: cell.lambda },
-                )
-            })
-            .collect();
-        let candidates: Vec<Candidate> = shares.iter().map(|(_, candidate)| *candidate).collect();
+        let (weights, candidates): (Vec<f64>, Vec<Candidate>) = tuning.shares().into_iter().unzip();
         let fits = self.common.fits(self.data, &candidates, KEPT, progress)?;
         progress.add(1)?;
-        let weights = shares.iter().map(|(weight, _)| *weight);
-        Ok(Chosen { tuning, members: weights.zip(fits).collect() })
+        Ok(Chosen { tuning, members: weights.into_iter().zip(fits).collect() })
     }
 
     fn by_interventions(
@@ -159,7 +145,7 @@ impl Choice<'_> {
         Ok(Tuning {
             held_out: "environments",
             folds: folds.left_out.len(),
-            interventions: 0,
+            interventions: self.left_out().len(),
             leading: leading(&cells),
             cells,
             outlook: Some(scores.outlook()),
@@ -207,7 +193,7 @@ impl Choice<'_> {
         Ok(Tuning {
             held_out: "rows",
             folds: rows::SAMPLES,
-            interventions: 0,
+            interventions: self.left_out().len(),
             leading: leading(&cells),
             cells,
             outlook: None,

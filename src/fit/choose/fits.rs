@@ -63,8 +63,8 @@ impl Common<'_> {
         let all: Vec<usize> = (0..data.environments()).collect();
         let moments = Moments::of(data, &self.parts(), progress)?;
         let pool = Pool::new(&moments, self.targets, &[], self.learn_scale)?;
-        let mut kds = Kds::new(&pool, None);
-        let mut structural = Structural::new(&pool);
+        // Each is made when it is first asked for: that takes products of d × d matrices.
+        let (mut kds, mut structural) = (None, None);
         let mut exact: Option<(Option<f64>, Exact)> = None;
         let mut before: Option<(Method, f64, Matrix<f64>)> = None;
         let mut fits = Vec::new();
@@ -78,10 +78,18 @@ impl Common<'_> {
             let mut fitted = None;
             for (lambda, tolerance) in way.map(|l| (l, ON_THE_WAY)).chain([(lambda, tolerance)]) {
                 let found = match method {
-                    Method::Kds => kds.fit(&lasso(lambda), from.as_ref(), tolerance, progress)?,
-                    Method::Structural => {
-                        structural.fit(&lasso(lambda), from.as_ref(), tolerance, progress)?
-                    }
+                    Method::Kds => kds.get_or_insert_with(|| Kds::new(&pool)).fit(
+                        &lasso(lambda),
+                        from.as_ref(),
+                        tolerance,
+                        progress,
+                    )?,
+                    Method::Structural => structural.get_or_insert_with(|| Structural::new(&pool)).fit(
+                        &lasso(lambda),
+                        from.as_ref(),
+                        tolerance,
+                        progress,
+                    )?,
                     Method::Nothing | Method::Skds => break,
                 };
                 from = Some(found.weights.clone());
@@ -92,13 +100,14 @@ impl Common<'_> {
                     let Fitted { weights, loss, penalty, violation } =
                         fitted.expect("every path has a last penalty");
                     let parameters = match method {
-                        Method::Kds => kds.parameters(&weights),
-                        _ => structural.parameters(&weights),
+                        Method::Kds => kds.get_or_insert_with(|| Kds::new(&pool)).parameters(&weights),
+                        _ => structural.get_or_insert_with(|| Structural::new(&pool)).parameters(&weights),
                     };
                     before = Some((method, lambda, weights));
                     Fit { candidate, parameters, loss, penalty, violation }
                 }
                 Method::Nothing => {
+                    let kds = kds.get_or_insert_with(|| Kds::new(&pool));
                     let parameters = kds.parameters(&no_effects(data.dim()));
                     Fit { candidate, parameters, loss: 0.0, penalty: 0.0, violation: 0.0 }
                 }

@@ -30,7 +30,7 @@ enum Solver<'a> {
 impl<'a> Path<'a> {
     pub fn new(method: Method, pool: &'a Pool<'a>) -> Path<'a> {
         let solver = match method {
-            Method::Kds => Solver::Kds(Kds::new(pool, None)),
+            Method::Kds => Solver::Kds(Kds::new(pool)),
             Method::Structural => Solver::Structural(Structural::new(pool)),
             Method::Nothing | Method::Skds => Solver::Nothing,
         };

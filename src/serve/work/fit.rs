@@ -91,8 +91,8 @@ fn exact(
     let device = gpu.map_or_else(|| "cpu".into(), Engine::<f32>::device);
     let mut lines = vec![fit.title(problem)];
     lines.extend(fit.course(problem, &device, task.seconds()));
-    lines.extend(fit.findings(problem));
     let support = problem.support(&fit.model);
+    lines.extend(fit.findings(problem, &support));
     Ok(((fit.stability.clone(), support, lines.join("\n")), fit.tuning))
 }
 

@@ -29,24 +29,18 @@ pub struct Kds<'a> {
     quadratic: Option<Quadratic<'a>>,
     /// For all others, once one is asked for.
     descent: Option<Descent<Conditions<'a>>>,
-    curvature: Option<f64>,
 }
 
 impl<'a> Kds<'a> {
-    /// Fits to a pool of environments. `curvature` is that of a fit to nearly the same, if there was one.
-    pub fn new(pool: &'a Pool<'a>, curvature: Option<f64>) -> Self {
+    /// Fits to a pool of environments.
+    pub fn new(pool: &'a Pool<'a>) -> Self {
         let quadratic = (pool.groups.len() == 1).then(|| Quadratic::new(pool));
-        Kds { pool, quadratic, descent: None, curvature }
+        Kds { pool, quadratic, descent: None }
     }
 
     pub(super) fn descent(&mut self) -> &mut Descent<Conditions<'a>> {
-        let (pool, curvature) = (self.pool, self.curvature);
-        self.descent.get_or_insert_with(|| Descent::new(Conditions::new(pool), curvature))
-    }
-
-    /// By how much slopes change with W at most.
-    pub fn curvature(&mut self) -> f64 {
-        self.descent().curvature()
+        let pool = self.pool;
+        self.descent.get_or_insert_with(|| Descent::new(Conditions::new(pool)))
     }
 
     /// The largest slope without effects: what violations are relative to.

@@ -4,7 +4,7 @@
 //! its tangent. What is left is ½ r_jᵀ M_j r_j / v_j − log(r_j · c) and the lasso: convex, and along one entry a quadratic equation.
 
 use super::proximal::{Lasso, Tolerance};
-use super::rows::{Curvature, Row, missed, penalty, weights};
+use super::rows::{Curvature, ENOUGH, Row, for_now, missed, penalty, weights};
 use super::stack::{add, dot};
 use super::{Fitted, Pool};
 use crate::dense::Lu;
@@ -13,15 +13,9 @@ use crate::engine::cpu::simd::dispatch;
 use crate::{Matrix, Progress, Result};
 use faer::Accum;
 
-/// By how much the conditions on the entries that are looked at are held tighter than those on all.
-const TIGHTER: f64 = 0.5;
-/// Until others join, they are held to this share of what was missed.
-const FOR_NOW: f64 = 0.1;
 /// New tangents for a row, and passes over it with each, before the next.
 const TANGENTS: usize = 3;
 const PASSES: usize = 4;
-/// A row is good enough when this share of what it missed is left.
-const ENOUGH: f64 = 0.1;
 /// Changes of single rows that are gathered before they go into the inverse.
 const GATHERED: usize = 32;
 
@@ -194,7 +188,7 @@ impl<'a> Likelihood<'a> {
                 let joins = |i: usize| i != j && lasso.allows(j, i) && slope(j, i).abs() > lasso.single(j, i);
                 row.renew(d, joins);
             }
-            let enough = scale * (TIGHTER * tolerance.violation).max(FOR_NOW * violation);
+            let enough = scale * for_now(tolerance, violation);
             while left > 0 {
                 left -= 1;
                 let mut most = 0.0f64;

@@ -301,6 +301,13 @@ pub struct Fitted {
     pub violation: f64,
 }
 
+/// The largest entry off the diagonal, by size.
+fn largest_effect(matrix: &Matrix<f64>) -> f64 {
+    let d = matrix.rows();
+    let off = (0..d * d).filter(|at| at / d != at % d);
+    off.map(|at| matrix.as_slice()[at].abs()).fold(0.0, f64::max)
+}
+
 /// W = −I: no effects.
 pub fn no_effects(d: usize) -> Matrix<f64> {
     Matrix::from_fn(d, d, |i, j| if i == j { -1.0 } else { 0.0 })

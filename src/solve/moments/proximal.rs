@@ -4,7 +4,7 @@
 //! others should join it. The conditions of a minimum are checked on all of them.
 
 use super::stack::Support;
-use super::{Fitted, no_effects};
+use super::{Fitted, largest_effect};
 use crate::model::PenaltyKind;
 use crate::{Matrix, Progress, Result};
 
@@ -104,39 +104,17 @@ impl Lasso<'_> {
         }
     }
 
-    /// Where a step of a length leads, in units of each entry's own: those of groups must be alike.
-    pub(super) fn step(
-        &self,
-        support: &Support,
-        values: &[f64],
-        slopes: &[f64],
-        units: &[f64],
-        length: f64,
-    ) -> Vec<f64> {
-        let mut moved: Vec<f64> = values
-            .iter()
-            .zip(slopes)
-            .zip(units)
-            .map(|((value, slope), unit)| value - length * unit * slope)
-            .collect();
-        if self.group() > 0.0 {
-            let unit = units.first().copied().unwrap_or(1.0);
-            self.pay(support, length * unit, &mut moved);
-            return moved;
-        }
-        for (((j, i), value), unit) in support.entries().zip(&mut moved).zip(units) {
-            let cost = length * unit * self.single(j, i);
-            *value = value.signum() * (value.abs() - cost).max(0.0);
-        }
+    /// Where a step of a length leads.
+    pub(super) fn step(&self, support: &Support, values: &[f64], slopes: &[f64], length: f64) -> Vec<f64> {
+        let mut moved: Vec<f64> =
+            values.iter().zip(slopes).map(|(value, slope)| value - length * slope).collect();
+        self.pay(support, length, &mut moved);
         moved
     }
 
     /// By how much a point misses the conditions of a minimum, in units of slopes.
     pub(super) fn violation(&self, support: &Support, values: &[f64], slopes: &[f64], curvature: f64) -> f64 {
-        let step = 1.0 / curvature;
-        let mut moved: Vec<f64> =
-            values.iter().zip(slopes).map(|(value, slope)| value - step * slope).collect();
-        self.pay(support, step, &mut moved);
+        let moved = self.step(support, values, slopes, 1.0 / curvature);
         let far = moved.iter().zip(values).map(|(moved, value)| (moved - value).abs()).fold(0.0, f64::max);
         far * curvature
     }
@@ -163,14 +141,10 @@ pub(super) struct Descent<S> {
 }
 
 impl<S: Smooth> Descent<S> {
-    /// `curvature` is that of a function that is nearly the same, if one is known.
-    pub fn new(mut smooth: S, curvature: Option<f64>) -> Self {
-        let d = smooth.dim();
-        let none = Support::new(d, |_, _| false);
-        let slopes = smooth.all_slopes(&none, &[]);
-        let off = (0..d * d).filter(|at| at / d != at % d);
-        let steepest = off.map(|at| slopes.as_slice()[at].abs()).fold(0.0, f64::max);
-        Descent { smooth, curvature, steepest }
+    pub fn new(mut smooth: S) -> Self {
+        let none = Support::new(smooth.dim(), |_, _| false);
+        let steepest = largest_effect(&smooth.all_slopes(&none, &[]));
+        Descent { smooth, curvature: None, steepest }
     }
 
     /// The largest slope without effects.
@@ -179,7 +153,7 @@ impl<S: Smooth> Descent<S> {
     }
 
     /// The largest curvature: by how much slopes change with W.
-    pub fn curvature(&mut self) -> f64 {
+    fn curvature(&mut self) -> f64 {
         if let Some(curvature) = self.curvature {
             return curvature;
         }
@@ -316,9 +290,4 @@ impl<S: Smooth> Descent<S> {
         }
         Ok(())
     }
-}
-
-/// Where a path of penalties begins.
-pub(super) fn start(d: usize) -> Matrix<f64> {
-    no_effects(d)
 }

@@ -4,24 +4,18 @@
 //! has entries; what it changes goes back into row and column j of F.
 
 use super::proximal::{Lasso, Tolerance};
-use super::rows::{Curvature, Row, missed, penalty, weights};
+use super::rows::{Curvature, ENOUGH, Row, TIGHTER, for_now, missed, penalty, weights};
 use super::stack::{add, dot};
-use super::{Fitted, Pool};
+use super::{Fitted, Pool, largest_effect};
 use crate::engine::cpu::matmul::product_sequential;
 use crate::engine::cpu::simd::dispatch;
 use crate::{Matrix, Progress, Result};
 use faer::Accum;
 
-/// By how much the conditions on the entries that are looked at are held tighter than those on all.
-const TIGHTER: f64 = 0.5;
-/// Until others join, they are held to this share of what was missed.
-const FOR_NOW: f64 = 0.1;
 /// Sweeps over all rows before a step for all at once.
 const SWEEPS: usize = 10;
 /// Passes over a row before the next.
 const PASSES: usize = 8;
-/// A row is good enough when this share of what it missed is left.
-const ENOUGH: f64 = 0.1;
 
 /// The problem.
 pub(super) struct Quadratic<'a> {
@@ -63,9 +57,7 @@ impl<'a> Quadratic<'a> {
         let curvature = Curvature::new(pool, squared);
         let vectors = (0..d).map(|j| curvature.vectors(j)).collect();
         let mut problem = Quadratic { pool, curvature, vectors, steepest: 0.0 };
-        let slopes = problem.slopes(&problem.state(vec![Row::default(); d]));
-        let off = (0..d * d).filter(|at| at / d != at % d);
-        problem.steepest = off.map(|at| slopes.as_slice()[at].abs()).fold(0.0, f64::max);
+        problem.steepest = largest_effect(&problem.slopes(&problem.state(vec![Row::default(); d])));
         problem
     }
 
@@ -182,7 +174,7 @@ impl<'a> Quadratic<'a> {
                     |i: usize| i != j && lasso.allows(j, i) && slopes[(j, i)].abs() > lasso.single(j, i);
                 row.renew(d, joins);
             }
-            let enough = scale * (TIGHTER * tolerance.violation).max(FOR_NOW * violation);
+            let enough = scale * for_now(tolerance, violation);
             let mut sweeps = 0;
             while left > 0 {
                 left -= 1;

@@ -3,11 +3,23 @@
 //! In a single row both losses are quadratic but for a term or two, and their curvature in row j is one matrix for all rows but for
 //! a few products of vectors: what the environments that act on j have no say in.
 
-use super::proximal::Lasso;
+use super::proximal::{Lasso, Tolerance};
 use super::{Pool, no_effects};
 use crate::Matrix;
 use crate::engine::cpu::matmul::product_sequential;
 use faer::Accum;
+
+/// By how much the conditions on the entries that are looked at are held tighter than those on all.
+pub(super) const TIGHTER: f64 = 0.5;
+/// Until others join, they are held to this share of what was missed.
+const FOR_NOW: f64 = 0.1;
+/// A row is good enough when this share of what it missed is left.
+pub(super) const ENOUGH: f64 = 0.1;
+
+/// What the entries that are looked at may miss before others join, where all together miss `violation`.
+pub(super) fn for_now(tolerance: Tolerance, violation: f64) -> f64 {
+    (TIGHTER * tolerance.violation).max(FOR_NOW * violation)
+}
 
 /// The entries of a row that are looked at.
 #[derive(Clone, Debug, Default)]

@@ -10,9 +10,9 @@
 //! but well behaved from R = I down a path of penalties.
 
 use super::likelihood::Likelihood;
-use super::proximal::{Lasso, Tolerance, start};
+use super::proximal::{Lasso, Tolerance};
 use super::stack::Support;
-use super::{Fitted, Pool};
+use super::{Fitted, Pool, no_effects};
 use crate::dense::Lu;
 use crate::model::{Parameters, PenaltyKind};
 use crate::{Matrix, Progress, Result};
@@ -121,11 +121,11 @@ impl<'a> Structural<'a> {
     ) -> Result<Fitted> {
         let (d, pool) = (self.pool.dim(), self.pool);
         if lasso.kind == PenaltyKind::Ingoing {
-            let none = start(d);
+            let none = no_effects(d);
             return self.likelihood.minimise(lasso, from.unwrap_or(&none), tolerance, progress);
         }
         let allowed = Support::new(d, |j, i| lasso.allows(j, i));
-        let none = self.point(start(d), lasso, &allowed);
+        let none = self.point(no_effects(d), lasso, &allowed);
         let steepest =
             allowed.of(&none.slopes).iter().fold(f64::MIN_POSITIVE, |most, slope| most.max(slope.abs()));
         let mut at = match from {
@@ -133,7 +133,7 @@ impl<'a> Structural<'a> {
             None => none,
         };
         if !at.value.is_finite() {
-            at = self.point(start(d), lasso, &allowed);
+            at = self.point(no_effects(d), lasso, &allowed);
         }
         let mut past = vec![at.value + at.penalty];
         let mut length = 1.0;
@@ -142,25 +142,18 @@ impl<'a> Structural<'a> {
             if violation(lasso, &allowed, &at) / steepest <= tolerance.violation {
                 break;
             }
-            // The curvature of each row, but for the determinant's.
-            let scale =
-                |at: &Point, j: usize, i: usize| at.variances[j] / pool.units[i].max(f64::MIN_POSITIVE);
+            // The curvature of each row, but for the determinant's: the steepest of them, because groups move alike.
+            let unit = allowed
+                .entries()
+                .map(|(j, i)| at.variances[j] / pool.units[i].max(f64::MIN_POSITIVE))
+                .fold(f64::INFINITY, f64::min);
             let (values, slopes) = (allowed.of(&at.weights), allowed.of(&at.slopes));
-            let mut scales: Vec<f64> = allowed.entries().map(|(j, i)| scale(&at, j, i)).collect();
-            if lasso.kind != PenaltyKind::Ingoing {
-                let least = scales.iter().copied().fold(f64::INFINITY, f64::min);
-                scales.fill(least);
-            }
             let highest = past.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             let mut next = None;
             for _ in 0..SHORTER {
-                let moved = lasso.step(&allowed, &values, &slopes, &scales, length);
-                let gap: f64 = moved
-                    .iter()
-                    .zip(&values)
-                    .zip(&scales)
-                    .map(|((moved, value), scale)| (moved - value).powi(2) / scale)
-                    .sum();
+                let moved = lasso.step(&allowed, &values, &slopes, length * unit);
+                let gap: f64 =
+                    moved.iter().zip(&values).map(|(moved, value)| (moved - value).powi(2) / unit).sum();
                 let weights = allowed.weights(&moved);
                 let (value, ..) = self.value(&weights);
                 let penalty = lasso.value(&allowed, &moved);

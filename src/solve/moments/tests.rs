@@ -57,7 +57,7 @@ fn the_loss_is_kds_with_the_best_biases_shifts_and_noises() {
     let (data, targets) = data(4, 4, 60, 1);
     let moments = moments(&data);
     let pool = Pool::new(&moments, &targets, &[], false).unwrap();
-    let mut fit = Kds::new(&pool, None);
+    let mut fit = Kds::new(&pool);
     let lasso = Lasso { kind: PenaltyKind::Ingoing, lambda: 0.05, multipliers: None };
     let found = fit.fit(&lasso, None, TIGHT, &Progress::default()).unwrap();
     assert!(found.violation <= TIGHT.violation, "{}", found.violation);
@@ -126,7 +126,7 @@ fn an_independent_solver_finds_the_same_minimum() {
         let pool = Pool::new(&moments, &targets, &[], false).unwrap();
         let lambda = 0.2;
         let lasso = Lasso { kind, lambda, multipliers: multipliers.as_ref() };
-        let mut fit = Kds::new(&pool, None);
+        let mut fit = Kds::new(&pool);
         let found = fit.fit(&lasso, None, TIGHT, &Progress::default()).unwrap();
         // Value of W alone, by the parameters that suit it best.
         let pooled = Matrix::from_fn(3, 3, |i, j| pool.stack_entry(i, j));
@@ -248,7 +248,7 @@ fn noises_of_targets_are_learnt() {
     let moments = moments(&data);
     let pool = Pool::new(&moments, &targets, &[], true).unwrap();
     assert_eq!(pool.groups.len(), 3);
-    let mut fit = Kds::new(&pool, None);
+    let mut fit = Kds::new(&pool);
     let lasso = Lasso { kind: PenaltyKind::Ingoing, lambda: 0.05, multipliers: None };
     let found = fit.fit(&lasso, None, TIGHT, &Progress::default()).unwrap();
     let parameters = fit.parameters(&found.weights);
@@ -262,8 +262,8 @@ fn noises_of_targets_are_learnt() {
     let fewer = Matrix::from_fn(2, 3, |e, j| targets[(e, j)]);
     let alone = moments_of(&less);
     let pool = Pool::new(&alone, &fewer, &[], true).unwrap();
-    let one = Kds::new(&some, None).fit(&lasso, None, TIGHT, &Progress::default()).unwrap();
-    let other = Kds::new(&pool, None).fit(&lasso, Some(&one.weights), TIGHT, &Progress::default()).unwrap();
+    let one = Kds::new(&some).fit(&lasso, None, TIGHT, &Progress::default()).unwrap();
+    let other = Kds::new(&pool).fit(&lasso, Some(&one.weights), TIGHT, &Progress::default()).unwrap();
     assert!((one.loss - other.loss).abs() < 1e-12);
 }
 
@@ -280,7 +280,7 @@ fn rows_one_at_a_time_and_all_at_once_find_the_same_minimum() {
     for lambda in [0.3, 0.01] {
         let lasso = Lasso { kind: PenaltyKind::Ingoing, lambda, multipliers: None };
         let tolerance = Tolerance { violation: 1e-9, steps: 100_000 };
-        let mut fit = Kds::new(&pool, None);
+        let mut fit = Kds::new(&pool);
         let by_rows = fit.fit(&lasso, None, tolerance, &Progress::default()).unwrap();
         assert!(by_rows.violation <= tolerance.violation, "{}", by_rows.violation);
         let none = no_effects(12);

@@ -6,6 +6,7 @@
 //! conjugate gradients find is the minimum.
 
 use super::charge::Charge;
+use super::dot;
 use super::form::Form;
 use super::metric::Metric;
 use super::proximal;
@@ -53,10 +54,6 @@ pub(super) struct Descent<'a> {
     /// Products with the form, and how many there may be.
     pub steps: u32,
     pub most: u32,
-}
-
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
 impl Descent<'_> {

@@ -304,3 +304,7 @@ fn start(unknowns: &Unknowns, units: &[f64]) -> Vec<f64> {
     }
     unknowns.gather_values(&coefficients)
 }
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}

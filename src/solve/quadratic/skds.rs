@@ -5,6 +5,7 @@
 //! loss = mean_e Σ_j  v_ejᵀ C_e v_ej + 2 v_ejᵀ D_ej α_ej + α_ejᵀ E_ej α_ej       v_ej = v_j + δ_ej 1
 //! ```
 
+use super::dot;
 use super::form::Form;
 use super::unknowns::{Coefficients, Unknowns};
 use crate::engine::cpu::matmul::product;
@@ -31,10 +32,6 @@ struct Row {
     shifts: Vec<f64>,
     /// Of `Own::scaled`.
     noises: Vec<f64>,
-}
-
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
 impl ByStatistics {
