@@ -44,6 +44,18 @@ pub(crate) fn room(bytes: f64, what: impl FnOnce() -> String) -> Result<()> {
     }
 }
 
+/// Bytes for people.
+pub(crate) fn bytes(count: u64) -> String {
+    let mib = count as f64 / f64::from(1 << 20);
+    if mib < 1.0 {
+        format!("{count} bytes")
+    } else if mib < 1024.0 {
+        format!("{mib:.1} MiB")
+    } else {
+        format!("{:.1} GiB", mib / 1024.0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

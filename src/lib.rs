@@ -42,37 +42,44 @@
 //! # Ok::<(), skds::Error>(())
 //! ```
 
+// A build without some features leaves out callers of small helpers, which are not worth a condition each.
+#![cfg_attr(
+    not(all(feature = "gpu", feature = "plot", feature = "cli", feature = "serve")),
+    allow(dead_code, unused_imports, unused_macros)
+)]
+
+#[cfg(feature = "cli")]
 pub mod bench;
 mod bounds;
+#[cfg(feature = "cli")]
 pub mod cli;
 pub mod data;
-mod dense;
 pub mod engine;
 mod error;
 pub mod evaluate;
+#[cfg(feature = "cli")]
 pub mod experiment;
+mod files;
 pub mod fit;
 pub mod graph;
-mod hash;
-mod input;
 pub mod kernel;
-mod matrix;
 pub mod metric;
 pub mod model;
 mod named;
+mod numeric;
 pub mod objective;
-mod output;
+#[cfg(feature = "plot")]
 pub mod plot;
 pub mod predict;
 mod progress;
+pub mod report;
 pub mod sample;
-mod scalar;
+#[cfg(feature = "serve")]
 pub mod serve;
 pub mod simulate;
 pub mod solve;
 mod stderr;
 
 pub use error::{DeviceFailure, Error, Result};
-pub use matrix::Matrix;
+pub use numeric::{Matrix, Scalar};
 pub use progress::Progress;
-pub use scalar::Scalar;

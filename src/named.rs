@@ -36,20 +36,83 @@ macro_rules! named {
 }
 pub(crate) use named;
 
+/// Serialises what has a name by it.
+pub(crate) mod by_name {
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    pub fn serialize<V: std::fmt::Display, S: Serializer>(
+        value: &V,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(value)
+    }
+
+    /// Numbers are taken too, as they stand in a file without quotes.
+    pub fn deserialize<'de, V: std::str::FromStr<Err = crate::Error>, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<V, D::Error> {
+        Given::deserialize(deserializer)?.parse()
+    }
+
+    /// A name, or a number that stands for one.
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Given {
+        Text(String),
+        Whole(i64),
+        Number(f64),
+    }
+
+    impl Given {
+        fn parse<V: std::str::FromStr<Err = crate::Error>, E: de::Error>(self) -> Result<V, E> {
+            let text = match self {
+                Given::Text(text) => text,
+                Given::Whole(number) => number.to_string(),
+                Given::Number(number) => number.to_string(),
+            };
+            text.parse().map_err(E::custom)
+        }
+    }
+
+    /// The same for what may be missing.
+    pub mod optional {
+        use super::Given;
+        use serde::{Deserialize, Deserializer, Serializer};
+
+        pub fn serialize<V: std::fmt::Display, S: Serializer>(
+            value: &Option<V>,
+            serializer: S,
+        ) -> Result<S::Ok, S::Error> {
+            match value {
+                Some(value) => serializer.collect_str(value),
+                None => serializer.serialize_none(),
+            }
+        }
+
+        pub fn deserialize<'de, V: std::str::FromStr<Err = crate::Error>, D: Deserializer<'de>>(
+            deserializer: D,
+        ) -> Result<Option<V>, D::Error> {
+            Option::<Given>::deserialize(deserializer)?.map(Given::parse).transpose()
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use crate::kernel::KernelKind;
-    use crate::objective::{Estimator, Objective};
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Fruit {
+        Apple,
+        Pear,
+    }
+
+    named!(Fruit, "fruit", { Apple => "apple", Pear => "pear" });
 
     #[test]
     fn names_parse_and_unknown_ones_list_the_known() {
-        for &kernel in KernelKind::ALL {
-            assert_eq!(kernel.to_string().parse::<KernelKind>().unwrap(), kernel);
+        for &fruit in Fruit::ALL {
+            assert_eq!(fruit.to_string().parse::<Fruit>().unwrap(), fruit);
         }
-        for &estimator in Estimator::ALL {
-            assert_eq!(estimator.name().parse::<Estimator>().unwrap(), estimator);
-        }
-        let sentence = "ksd".parse::<Objective>().unwrap_err().to_string();
-        assert_eq!(sentence, "unknown objective 'ksd', expected one of skds, kds");
+        let sentence = "plum".parse::<Fruit>().unwrap_err().to_string();
+        assert_eq!(sentence, "unknown fruit 'plum', expected one of apple, pear");
     }
 }

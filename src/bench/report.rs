@@ -7,7 +7,7 @@ use super::scaling::Sweep;
 use super::training::StepRow;
 use super::{Noise, Record, paper, peers};
 use crate::Result;
-use crate::output::{create_folder, write_atomically};
+use crate::files::output::{create_folder, write_atomically};
 use crate::plot::write_grid;
 use serde::Serialize;
 use std::io::Write;

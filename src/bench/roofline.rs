@@ -3,8 +3,8 @@
 use super::timing::{Contender, Effort, race};
 use super::{Case, Record, evaluation, problem};
 use crate::engine::Place;
-use crate::engine::cpu::matmul;
 use crate::kernel::KernelKind;
+use crate::numeric::matmul;
 use crate::objective::{Estimator, Objective};
 use crate::{Matrix, Result};
 use rayon::prelude::*;

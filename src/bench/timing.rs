@@ -1,7 +1,7 @@
 //! Times in turns: contenders run one after the other, again and again, so that noise hits all of them alike.
 
 use crate::Result;
-use crate::evaluate::median;
+use crate::numeric::statistics::median;
 use serde::Serialize;
 use std::time::Instant;
 

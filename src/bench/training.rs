@@ -3,11 +3,12 @@
 use super::Record;
 use super::timing::{Contender, Effort, Ratio, race};
 use crate::data::Dataset;
-use crate::engine::cpu::{CpuTraining, matmul};
+use crate::engine::cpu::CpuTraining;
 use crate::engine::{Adam, Batches, LossSpec, Place, Training, TrainingSpec};
 use crate::fit;
 use crate::kernel::{Bandwidth, Kernel};
 use crate::model::{Activation, Drift, Noise, Parameters, Penalty, PenaltyKind};
+use crate::numeric::matmul;
 use crate::objective::{Estimator, Objective};
 use crate::simulate;
 use crate::{Matrix, Result};

@@ -1,9 +1,9 @@
 //! The options of every command that computes.
 
 use crate::engine::gpu::{DEFAULT_BUDGET, GpuEngine};
-use crate::engine::{Device, Engine};
+use crate::engine::{Device, Engine, Precision};
 use crate::sample::{Method, Sampler};
-use crate::{Error, Result, Scalar};
+use crate::{Error, Result};
 
 /// Where to compute.
 #[derive(clap::Args)]
@@ -34,7 +34,7 @@ impl DeviceArgs {
     }
 
     /// The engine.
-    pub fn engine<T: Scalar>(&self) -> Result<Box<dyn Engine<T>>> {
+    pub fn engine<T: Precision>(&self) -> Result<Box<dyn Engine<T>>> {
         self.device.engine(self.memory()?)
     }
 

@@ -2,8 +2,8 @@
 
 use super::print_report;
 use crate::Result;
+use crate::bounds::bytes;
 use crate::engine::gpu::adapters::{self, Gpu, GpuKind};
-use crate::engine::gpu::plan::bytes;
 use crate::engine::{Chosen, Device};
 use serde::Serialize;
 

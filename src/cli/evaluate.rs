@@ -1,14 +1,15 @@
 //! `skds evaluate`: how well does a model predict interventions that it has not seen?
 
+#[cfg(feature = "serve")]
+pub(super) mod remote;
+
 use super::device::DeviceArgs;
-use super::remote::{self, Remote};
 use super::{print_report, progress::Watch};
 use crate::data::Dataset;
 use crate::evaluate::{check_test_data, evaluate, evaluated};
 use crate::model::Model;
 use crate::predict::Origin;
 use crate::sample::{Method, SampleSettings};
-use crate::serve::{EvaluateRequest, Request};
 use crate::{Progress, Result};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -81,22 +82,4 @@ fn train(args: &Args, model: &Model) -> Result<Option<Dataset>> {
     let train = Dataset::read(path, args.from_targets.as_deref())?;
     Origin::of(model, &train)?;
     Ok(Some(train))
-}
-
-/// The same predictions by a service.
-pub(super) fn run_remote(args: &Args, remote: &Remote) -> Result<()> {
-    // What is wrong is said before anything is sent.
-    train(args, &Model::read(&args.model)?)?;
-    let from = args.from.as_ref().map(|from| remote.upload_dataset(from, args.from_targets.as_deref()));
-    let request = Request::Evaluate(EvaluateRequest {
-        model: remote::id(remote.upload_model(&args.model)?)?,
-        dataset: remote::id(remote.upload_dataset(&args.test, args.targets.as_deref())?)?,
-        from: from.transpose()?.map(remote::id).transpose()?,
-        method: args.method,
-        nonnegative: args.nonnegative,
-        seed: args.seed,
-        device: remote::device(&args.device.device),
-    });
-    let job = remote.run(&request, args.json)?;
-    print_report(args.json, &job.result["evaluation"], || job.result["summary"].as_str().unwrap_or("").into())
 }

@@ -1,7 +1,9 @@
 //! `skds fit`: from data to a model file.
 
+#[cfg(feature = "serve")]
+pub(super) mod remote;
+
 use super::device::DeviceArgs;
-use super::remote::{self, Remote};
 use super::{print_json, print_report, progress};
 use crate::data::Dataset;
 use crate::engine::{Device, State};
@@ -14,7 +16,6 @@ use crate::kernel::Bandwidth;
 use crate::model::basis::FeatureChoice;
 use crate::model::{Activation, LawKind};
 use crate::objective::Objective;
-use crate::serve::{FitRequest, Request};
 use crate::stderr::say;
 use crate::{Error, Result};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -275,7 +276,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let taken = outcome.state.steps - from.as_ref().map_or(0, |from| from.state.steps);
     let (mut stability, mut support) = (None, None);
     if outcome.complete {
-        let (model, found) = problem.write(&outcome, &args.output)?;
+        let (model, found) = crate::report::write_trained(&problem, &outcome, &args.output)?;
         (stability, support) = (Some(found), Some(problem.support(&model)));
         // The model holds what the checkpoint held; a missing one is no harm.
         let _ = std::fs::remove_file(&path);
@@ -296,44 +297,6 @@ pub(super) fn run(args: &Args) -> Result<()> {
         constant: problem.constant(),
     };
     print_report(args.json, &report, || report.to_text(&problem, &path))
-}
-
-/// The same fit by a service; its files are brought here under the same names.
-pub(super) fn run_remote(args: &Args, remote: &Remote) -> Result<()> {
-    let settings = args.settings()?;
-    check_output(&args.output)?;
-    if args.resume {
-        return Err(Error::invalid("--resume is given with --server, which goes on by itself"));
-    }
-    let unknown = settings.settle()?.targets == TargetChoice::Unknown;
-    let targets = args.targets.as_deref().filter(|_| !unknown);
-    let data = Dataset::read(&args.data, targets)?;
-    let edges = match &args.edges {
-        Some(path) => Knowledge::read(path, data.names())?.edges().to_vec(),
-        None => Vec::new(),
-    };
-    let dataset = remote.upload(&data, &args.data, targets)?;
-    let request = Request::Fit(FitRequest {
-        dataset: remote::id(dataset)?,
-        settings: Box::new(settings),
-        edges,
-        bootstrap: args.bootstrap,
-        device: remote::device(&args.device.device),
-    });
-    let job = remote.run(&request, args.json)?;
-    // The model comes last: where it is, everything is.
-    for name in &job.files {
-        // The service has made pictures and graphs too, which are commands of their own here.
-        let Some(ending) = name.strip_prefix("model.").filter(|ending| *ending != "safetensors") else {
-            continue;
-        };
-        remote.fetch(&job, name, &args.output.with_extension(ending))?;
-    }
-    remote.fetch(&job, "model.safetensors", &args.output)?;
-    print_report(args.json, &job.result, || {
-        let summary = job.result["summary"].as_str().unwrap_or("");
-        format!("{summary}\nwritten to {}", args.output.display())
-    })
 }
 
 impl Args {

@@ -5,7 +5,7 @@ use super::progress::Watch;
 use crate::engine::Engine;
 use crate::engine::gpu::GpuEngine;
 use crate::fit::{ExactFit, Problem, Stability, Support, Tuning};
-use crate::{Progress, Result};
+use crate::{Progress, Result, report};
 use serde::Serialize;
 use std::path::Path;
 use std::sync::Arc;
@@ -58,9 +58,9 @@ pub(super) fn run(
         fit.model.intervals = Some(Box::new(problem.bootstrap(fit.tuning.as_ref(), count, &progress)?));
         drop(shown);
     }
-    fit.write(path)?;
+    report::write_exact(&fit, path)?;
     let leading = fit.tuning.as_ref().map(|tuning| &tuning.cells[tuning.leading]);
-    let report = Report {
+    let answer = Report {
         model: path,
         solver: "exact",
         device: gpu.map_or_else(|| "cpu".into(), Engine::<f32>::device),
@@ -84,7 +84,7 @@ pub(super) fn run(
         tuning: fit.tuning.as_ref(),
         constant: problem.constant(),
     };
-    print_report(json, &report, || to_text(&report, problem, &fit))
+    print_report(json, &answer, || to_text(&answer, problem, &fit))
 }
 
 fn to_text(report: &Report<'_>, problem: &Problem, fit: &ExactFit) -> String {

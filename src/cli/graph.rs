@@ -4,6 +4,7 @@ use super::print_report;
 use crate::graph::{Format, Graph};
 use crate::model::Model;
 use crate::plot::{check_picture_path, write_picture};
+use crate::report::picture::heatmap;
 use crate::{Error, Result};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -119,7 +120,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         write_picture(
             path,
             "Effects",
-            &[selected.heatmap(format!("{} model, {} units", report.model, units_drawn(&model)))],
+            &[heatmap(&selected, format!("{} model, {} units", report.model, units_drawn(&model)))],
         )?;
     }
     print_report(args.json, &report, || report.to_text(args, strong.effects().len()))

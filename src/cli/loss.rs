@@ -1,16 +1,16 @@
 //! `skds loss`: evaluates a loss, and its gradient, for given parameters.
 
+#[cfg(feature = "serve")]
+pub(super) mod remote;
+
 use super::device::DeviceArgs;
-use super::remote::{self, Remote};
 use super::{print_report, progress::Watch};
 use crate::data::Dataset;
-use crate::engine::gpu::StageTime;
-use crate::engine::{Engine, Loss, LossSpec};
+use crate::engine::{self, Engine, Loss, LossSpec, StageTime};
 use crate::kernel::{Bandwidth, KernelKind};
 use crate::model::{Model, Parameters};
 use crate::named::named;
 use crate::objective::{Estimator, Objective};
-use crate::serve::{LossRequest, Request};
 use crate::{Error, Result, Scalar};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -141,41 +141,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     }
 }
 
-/// The same loss by a service.
-pub(super) fn run_remote(args: &Args, remote: &Remote) -> Result<()> {
-    if args.repeat.is_some() || args.profile || matches!(args.precision, Precision::F64) {
-        return Err(Error::invalid(
-            "--repeat, --profile or --precision f64 is given with --server, expected an evaluation in f32",
-        ));
-    }
-    let request = Request::Loss(LossRequest {
-        model: remote::id(remote.upload_model(&args.params)?)?,
-        dataset: remote::id(remote.upload_dataset(&args.data, args.targets.as_deref())?)?,
-        objective: args.objective,
-        kernel: args.kernel,
-        bandwidth: args.bandwidth,
-        estimator: args.estimator,
-        gradient: args.grad.is_some(),
-        seed: args.seed,
-        device: remote::device(&args.device.device),
-    });
-    let job = remote.run(&request, args.json)?;
-    if let Some(path) = &args.grad {
-        remote.fetch(&job, "gradient.safetensors", path)?;
-    }
-    print_report(args.json, &job.result, || {
-        let number = |name: &str| job.result[name].as_f64().unwrap_or(f64::NAN);
-        let objective = args.objective.name().to_uppercase();
-        format!(
-            "{objective} {:.10}\n  kernel     {}, bandwidth {:.6}",
-            number("loss"),
-            args.kernel,
-            number("bandwidth")
-        )
-    })
-}
-
-fn evaluate<T: Scalar>(
+fn evaluate<T: engine::Precision>(
     args: &Args,
     engine: &dyn Engine<T>,
     data: &Dataset,
@@ -229,7 +195,7 @@ fn evaluate<T: Scalar>(
 }
 
 /// Evaluates once to warm up and `repeat` times more.
-fn time_repeats<T: Scalar>(
+fn time_repeats<T: engine::Precision>(
     repeat: u32,
     loss: &mut dyn Loss<T>,
     parameters: &Parameters<T>,

@@ -12,11 +12,14 @@ mod graph;
 mod loss;
 mod progress;
 mod quiet;
+#[cfg(feature = "serve")]
 mod remote;
 mod sample;
+#[cfg(feature = "serve")]
 mod serve;
 mod simulate;
 mod validate;
+#[cfg(feature = "serve")]
 mod work;
 
 use crate::stderr::say;
@@ -46,6 +49,7 @@ use std::process::ExitCode;
 
 Run 'skds COMMAND --help' for everything a command can do.")]
 struct Cli {
+    #[cfg(feature = "serve")]
     /// Have it done by a service: the address of an 'skds serve'. Its token, if it has one, is taken from SKDS_TOKEN
     #[arg(long, value_name = "URL")]
     server: Option<String>,
@@ -64,22 +68,25 @@ enum Command {
     Simulate(Box<simulate::Args>),
     Experiment(experiment::Args),
     Bench(bench::Args),
+    #[cfg(feature = "serve")]
     Serve(serve::Args),
     Devices(devices::Args),
     Validate(validate::Args),
+    #[cfg(feature = "serve")]
     #[command(hide = true)]
     Work(work::Args),
 }
 
 impl Command {
     /// Has the command done by a service.
+    #[cfg(feature = "serve")]
     fn run_remote(&self, remote: &remote::Remote) -> Result<()> {
         match self {
-            Command::Fit(args) => fit::run_remote(args, remote),
-            Command::Loss(args) => loss::run_remote(args, remote),
-            Command::Sample(args) => sample::run_remote(args, remote),
-            Command::Evaluate(args) => evaluate::run_remote(args, remote),
-            Command::Simulate(args) => simulate::run_remote(args, remote),
+            Command::Fit(args) => fit::remote::run(args, remote),
+            Command::Loss(args) => loss::remote::run(args, remote),
+            Command::Sample(args) => sample::remote::run(args, remote),
+            Command::Evaluate(args) => evaluate::remote::run(args, remote),
+            Command::Simulate(args) => simulate::remote::run(args, remote),
             _ => Err(Error::invalid(
                 "--server is given with a command that services do not have, expected fit, loss, sample, evaluate or simulate",
             )),
@@ -94,7 +101,9 @@ impl Command {
             Command::Sample(args) => args.device.may_be_gpu(),
             Command::Evaluate(args) => args.device.may_be_gpu(),
             Command::Bench(args) => args.may_be_gpu(),
+            #[cfg(feature = "serve")]
             Command::Serve(args) => args.device != crate::engine::Device::Cpu,
+            #[cfg(feature = "serve")]
             Command::Work(args) => args.device != crate::engine::Device::Cpu,
             Command::Devices(_) => true,
             Command::Graph(_) | Command::Convexity(_) | Command::Simulate(_) | Command::Experiment(_) => {
@@ -109,6 +118,7 @@ impl Command {
 /// Exit codes: 0 for success, 1 for a computation that failed on valid input, 2 for bad input.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
+    #[cfg(feature = "serve")]
     if let Some(url) = &cli.server {
         return ended(remote::Remote::new(url).and_then(|remote| cli.command.run_remote(&remote)));
     }
@@ -125,9 +135,11 @@ pub fn main() -> ExitCode {
         Command::Simulate(args) => simulate::run(&args),
         Command::Experiment(args) => experiment::run(&args),
         Command::Bench(args) => bench::run(&args),
+        #[cfg(feature = "serve")]
         Command::Serve(args) => serve::run(&args),
         Command::Devices(args) => devices::run(&args),
         Command::Validate(args) => validate::run(&args),
+        #[cfg(feature = "serve")]
         Command::Work(args) => work::run(&args),
     };
     ended(result)

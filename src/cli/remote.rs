@@ -2,7 +2,7 @@
 
 use super::print;
 use crate::data::Dataset;
-use crate::output::write_atomically;
+use crate::files::output::write_atomically;
 use crate::serve::Request;
 use crate::stderr::say;
 use crate::{Error, Result};

@@ -1,13 +1,14 @@
 //! `skds sample`: draws from the stationary law of a model, as it is or under an intervention, or moves observed rows.
 
+#[cfg(feature = "serve")]
+pub(super) mod remote;
+
 use super::device::DeviceArgs;
-use super::remote::{self, Remote};
 use super::{print_report, progress::Watch};
 use crate::data::{Dataset, Format};
 use crate::model::Model;
 use crate::predict::{Origin, Start, Treatment, predicted};
 use crate::sample::{EulerSettings, Method, SampleSettings};
-use crate::serve::{Request, SampleRequest};
 use crate::{Error, Matrix, Progress, Result};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -164,60 +165,6 @@ pub(super) fn run(args: &Args) -> Result<()> {
     };
     if let Some(path) = &args.output {
         Dataset::from_environments(vec![samples])?.with_names(model.names)?.write(path)?;
-    }
-    print_report(args.json, &report, || report.to_text(args.output.as_deref()))
-}
-
-/// The same samples by a service.
-pub(super) fn run_remote(args: &Args, remote: &Remote) -> Result<()> {
-    let model = Model::read(&args.model)?;
-    if let Some(path) = &args.output {
-        Format::of(path, &model.names)?;
-    }
-    // What is wrong is said before anything is sent.
-    treatment(args, &model)?;
-    let start_from = start_from(args, &model)?;
-    let origin = args.from.as_ref().map(|from| remote.upload_dataset(from, args.from_targets.as_deref()));
-    let request = Request::Sample(SampleRequest {
-        model: remote::id(remote.upload_model(&args.model)?)?,
-        n: args.n,
-        from: origin.transpose()?.map(remote::id).transpose()?,
-        env: args.env,
-        shift: assignments("--shift", &args.shift)?,
-        scale: assignments("--scale", &args.scale)?,
-        set: assignments("--set", &args.set)?,
-        method: args.method,
-        dt: Some(args.dt),
-        burn_in: Some(args.burn_in),
-        thin: Some(args.thin),
-        chains: args.chains,
-        nonnegative: args.nonnegative,
-        seed: args.seed,
-        device: remote::device(&args.device.device),
-    });
-    let start = Instant::now();
-    let job = remote.run(&request, args.json)?;
-    let folder = tempfile::tempdir().map_err(|source| Error::Io {
-        action: "create",
-        path: "a folder".into(),
-        source,
-    })?;
-    let fetched = folder.path().join("samples.npz");
-    remote.fetch(&job, "samples.npz", &fetched)?;
-    let data = Dataset::read(&fetched, None)?;
-    let method = SampleSettings { method: args.method, ..SampleSettings::default() }.method_for(&model)?;
-    let report = Report {
-        n: data.samples().rows(),
-        method: method.name(),
-        device: "the service".into(),
-        seed: args.seed,
-        from: from(args, &start_from),
-        variables: summary(data.samples(), &model.names),
-        seconds: start.elapsed().as_secs_f64(),
-        output: args.output.clone(),
-    };
-    if let Some(path) = &args.output {
-        data.write(path)?;
     }
     print_report(args.json, &report, || report.to_text(args.output.as_deref()))
 }

@@ -2,8 +2,9 @@
 
 use crate::engine::gpu::adapters::{self, GpuKind};
 use crate::engine::{Chosen, Device, Place};
+use crate::files::input;
 use crate::serve::{Limits, Options, run as serve, tokens};
-use crate::{Error, Result, input};
+use crate::{Error, Result};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,10 +1,10 @@
 //! `skds simulate`: the paper's synthetic systems as files.
 
+#[cfg(feature = "serve")]
+pub(super) mod remote;
+
 use super::print_report;
 use super::progress::Watch;
-use super::remote::Remote;
-use crate::output::create_folder;
-use crate::serve::{Request, SimulateRequest};
 use crate::simulate::{GraphKind, NoiseKind, Range, SergioSettings, Settings, Simulation, System, simulate};
 use crate::{Error, Progress, Result};
 use serde::Serialize;
@@ -202,20 +202,6 @@ pub(super) fn run(args: &Args) -> Result<()> {
             folder.display()
         )
     })
-}
-
-/// The same system by a service.
-pub(super) fn run_remote(args: &Args, remote: &Remote) -> Result<()> {
-    let settings = args.settings()?;
-    settings.check()?;
-    let request = Request::Simulate(SimulateRequest { settings: Box::new(settings) });
-    let job = remote.run(&request, args.json)?;
-    create_folder(&args.output)?;
-    // The manifest comes last, as on the command line.
-    for name in ["train.npz", "test.npz", "truth.npz", "manifest.json"] {
-        remote.fetch(&job, name, &args.output.join(name))?;
-    }
-    print_report(args.json, &job.result, || format!("written to {}", args.output.display()))
 }
 
 impl Args {

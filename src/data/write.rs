@@ -2,7 +2,7 @@
 
 use super::csv::{ENV, is_env, is_like_env, is_number};
 use super::{Dataset, check_names, npz};
-use crate::output::write_atomically;
+use crate::files::output::write_atomically;
 use crate::{Error, Result};
 use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! Which device computes.
 
 use super::Engine;
-use super::cpu::CpuEngine;
+use super::cpu::{CpuEngine, Precision};
 use super::gpu::GpuEngine;
 use super::gpu::adapters::{self, Gpu};
 use crate::{Error, Result, Scalar};
@@ -41,7 +41,7 @@ impl Device {
     }
 
     /// The engine that computes on this device. A GPU takes at most `memory` bytes.
-    pub fn engine<T: Scalar>(&self, memory: u64) -> Result<Box<dyn Engine<T>>> {
+    pub fn engine<T: Precision>(&self, memory: u64) -> Result<Box<dyn Engine<T>>> {
         Ok(match self.gpu::<T>(memory)? {
             Some(engine) => Box::new(engine),
             None => Box::new(CpuEngine),

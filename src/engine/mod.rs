@@ -14,11 +14,17 @@
 pub mod cpu;
 mod device;
 mod draw;
+#[cfg(feature = "gpu")]
 pub mod gpu;
+#[cfg(not(feature = "gpu"))]
+#[path = "no_gpu.rs"]
+pub mod gpu;
+pub(crate) mod pair_sums;
 mod place;
 mod training;
 pub mod validate;
 
+pub use cpu::Precision;
 pub use device::{Chosen, Device};
 pub use draw::Batches;
 pub use place::Place;
@@ -39,6 +45,19 @@ pub struct LossSpec {
     pub kernel: Kernel,
     /// The pairs to average over.
     pub estimator: Estimator,
+}
+
+/// Time that a stage took on the device, over all its dispatches.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct StageTime {
+    /// The stage's name.
+    pub stage: &'static str,
+    /// Its dispatches.
+    pub dispatches: u64,
+    /// Seconds by the device's clock.
+    pub seconds: f64,
+    /// Floating-point operations, roughly.
+    pub flops: f64,
 }
 
 /// A device that evaluates losses in precision `T`.

@@ -1,12 +1,12 @@
 //! Compares a device with the f64 CPU engine over everything that an engine can be asked for.
 
 use super::cpu::CpuEngine;
-use super::{Engine, LossSpec};
+use super::{Engine, LossSpec, Precision};
 use crate::data::Dataset;
 use crate::kernel::KernelKind;
 use crate::model::{Activation, Drift, Noise, Parameters};
 use crate::objective::{Estimator, Objective};
-use crate::{Matrix, Result, Scalar};
+use crate::{Matrix, Result};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
@@ -87,7 +87,7 @@ pub fn cells(shapes: &[Shape]) -> Vec<(LossSpec, ModelShape, Shape)> {
 }
 
 /// Evaluates one cell on `engine` and compares it with the f64 CPU engine at the same f32 parameters and samples.
-pub fn compare<T: Scalar>(
+pub fn compare<T: Precision>(
     engine: &dyn Engine<T>,
     (spec, model, shape): (LossSpec, ModelShape, Shape),
     seed: u64,

@@ -1,6 +1,7 @@
 //! All predictions of a test, and what they come to.
 
-use super::{AnchoredScores, Prediction, Scores, median};
+use super::{AnchoredScores, Prediction, Scores};
+use crate::numeric::statistics::median;
 use serde::Serialize;
 
 /// How test environments were predicted.

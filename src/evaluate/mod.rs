@@ -16,9 +16,9 @@ pub use anchored::{AnchoredScores, predict_anchored};
 pub use evaluation::{Comparison, Evaluation, Floors};
 
 use crate::data::Dataset;
-use crate::dense::moments;
 use crate::metric::{mean_squared_error, sinkhorn_divergence, wasserstein2};
 use crate::model::Model;
+use crate::numeric::statistics::moments;
 use crate::predict::Origin;
 use crate::sample::{Draw, Intervention, SampleSettings, Sampler};
 use crate::{Error, Matrix, Progress, Result};
@@ -212,14 +212,4 @@ fn in_standard_units(model: &Model, mut samples: Matrix<f64>) -> Matrix<f64> {
 fn widest(samples: &Matrix<f64>) -> Option<(usize, f64)> {
     let (_, deviations) = moments(samples);
     deviations.into_iter().enumerate().max_by(|a, b| a.1.total_cmp(&b.1))
-}
-
-/// The middle of a list; NaN of an empty one.
-pub fn median(values: &[f64]) -> f64 {
-    if values.is_empty() {
-        return f64::NAN;
-    }
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    0.5 * (sorted[(sorted.len() - 1) / 2] + sorted[sorted.len() / 2])
 }

@@ -2,10 +2,10 @@
 //! means.
 
 use crate::data::Dataset;
-use crate::dense::moments;
 use crate::evaluate::{Wanted, draw_under, match_means};
 use crate::fit;
 use crate::model::Model;
+use crate::numeric::statistics::moments;
 use crate::sample::{SampleSettings, Sampler};
 use crate::{Error, Matrix, Progress, Result};
 use rand::{RngExt, SeedableRng};

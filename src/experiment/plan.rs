@@ -1,7 +1,8 @@
 //! What an experiment is: systems × seeds × methods, from a TOML file.
 
 use super::method::MethodSettings;
-use crate::{Error, Result, input, simulate};
+use crate::files::input;
+use crate::{Error, Result, simulate};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;

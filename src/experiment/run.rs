@@ -4,7 +4,7 @@ use super::method::Told;
 use super::plan::{DatasetPlace, MethodPlan, Plan, Shard};
 use crate::data::Dataset;
 use crate::evaluate::{Scores, compare_samples, told_of};
-use crate::output::{create_folder, write_atomically};
+use crate::files::output::{create_folder, write_atomically};
 use crate::simulate::{self, Simulated};
 use crate::{Error, Progress, Result};
 use rayon::prelude::*;

@@ -3,7 +3,8 @@
 use super::plan::{Plan, Published};
 use super::run::{Cell, names};
 use super::wilcoxon::{Wilcoxon, wilcoxon_below};
-use crate::evaluate::{Scores, median};
+use crate::evaluate::Scores;
+use crate::numeric::statistics::median;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;

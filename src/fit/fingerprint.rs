@@ -1,8 +1,9 @@
 //! What identifies the data of a fit and what is known of it: everything that its result depends on but the settings.
 
 use super::Knowledge;
+use crate::Matrix;
 use crate::data::Dataset;
-use crate::{Matrix, hash};
+use crate::files::hash;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 

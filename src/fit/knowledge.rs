@@ -3,10 +3,11 @@
 //! A list of [`Edge`]s (a csv file, or part of a request) and the variables' names become a [`Knowledge`]: one multiplier of
 //! the penalty per effect, which every solver takes.
 
-use super::by_name;
+use crate::files::input;
 use crate::model::{Drift, Parameters, REFUSED};
+use crate::named::by_name;
 use crate::named::named;
-use crate::{Error, Matrix, Result, Scalar, input};
+use crate::{Error, Matrix, Result, Scalar};
 use csv::{Position, ReaderBuilder, StringRecord, Trim};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};

@@ -14,18 +14,15 @@ mod exact;
 mod fingerprint;
 mod knowledge;
 mod recipe;
-mod results;
 mod select;
 mod settings;
 mod stabilize;
 mod start;
 mod support;
 mod tuning;
-mod words;
 
 pub use bounds::check_resamples;
 pub use checkpoint::{Checkpoint, Record};
-pub(crate) use choices::by_name;
 pub use choices::{
     EnvironmentsPerStep, EstimatorChoice, KernelChoice, ModelKind, PenaltyChoice, SolverChoice, TargetChoice,
 };

@@ -6,11 +6,12 @@
 //! best by more than the standard error of their difference.
 
 use super::choose::Method;
-use super::tuning::{Cell, ENOUGH, Tuning, enough, intervened, mean_and_error, multiples};
+use super::tuning::{Cell, ENOUGH, Tuning, enough, intervened, multiples};
 use crate::data::Dataset;
 use crate::engine::gpu::GpuEngine;
 use crate::kernel::{Bandwidth, Kernel, KernelKind};
 use crate::model::PenaltyKind;
+use crate::numeric::statistics::mean_and_error;
 use crate::solve::{Design, Exact, Solution, Spec};
 use crate::{Matrix, Progress, Result};
 use rayon::prelude::*;

@@ -3,7 +3,6 @@
 //! Nothing here has a default. What is not given is `None`, and [`Settings::settle`] alone turns what was given into a
 //! [`Recipe`], in which everything is decided.
 
-use super::choices::by_name;
 use super::recipe::{AdamRecipe, Among, Fixed, Form, Recipe, Solver, Strength};
 use super::{
     EnvironmentsPerStep, EstimatorChoice, KernelChoice, ModelKind, PenaltyChoice, SolverChoice, TargetChoice,
@@ -12,9 +11,11 @@ use super::{
 use crate::kernel::{Bandwidth, KernelKind};
 use crate::model::basis::FeatureChoice;
 use crate::model::{Activation, LawKind};
+use crate::named::by_name;
 use crate::objective::{Estimator, Objective};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
+#[cfg(feature = "cli")]
 use std::path::Path;
 
 /// Declares [`Settings`]: every field optional, left out of files where it is not given.
@@ -93,8 +94,9 @@ settings! {
 
 impl Settings {
     /// Reads a TOML file.
+    #[cfg(feature = "cli")]
     pub fn read(path: &Path) -> Result<Self> {
-        crate::input::toml(path)
+        crate::files::input::toml(path)
     }
 
     /// Decides everything that was not given, and refuses what cannot be meant together.

@@ -8,10 +8,10 @@
 //! is made of given functions is held within a box around the data; how much of its law lies outside is found by simulation.
 
 use crate::data::Dataset;
-use crate::dense::moments;
 use crate::engine::cpu::CpuEngine;
 use crate::engine::{Engine, LossSpec};
 use crate::model::{Basis, Drift, Model, Parameters};
+use crate::numeric::statistics::moments;
 use crate::sample::{
     EulerSettings, Intervention, Method, SampleSettings, spectral_abscissa, stationary_samples,
 };

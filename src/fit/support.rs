@@ -1,8 +1,9 @@
 //! What a fit's effects rest on: interventions, or covariances alone, which cannot tell every effect from every other.
 
-use super::{Problem, TargetChoice, by_name};
+use super::{Problem, TargetChoice};
 use crate::data::Dataset;
 use crate::model::{Drift, Model};
+use crate::named::by_name;
 use crate::named::named;
 use serde::Serialize;
 

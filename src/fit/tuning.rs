@@ -1,10 +1,10 @@
 //! What a choice found: every candidate with its score, and in words what that means.
 
-use super::by_name;
 use super::choose::{Candidate, Method};
 use crate::data::Dataset;
 use crate::kernel::KernelKind;
 use crate::model::PenaltyKind;
+use crate::named::by_name;
 use crate::{Error, Matrix, Result};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -86,14 +86,6 @@ pub(super) fn intervened(targets: &Matrix<bool>, known: bool) -> Vec<usize> {
     if known { all.collect() } else { Vec::new() }
 }
 
-/// The mean of scores and its standard error.
-pub(super) fn mean_and_error(values: &[f64]) -> (f64, f64) {
-    let n = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / n;
-    let spread = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
-    (mean, (spread / n).sqrt())
-}
-
 /// As many rows of each environment as it has, drawn with replacement; and which of its rows were not drawn.
 pub(super) fn resampled(data: &Dataset, rng: &mut ChaCha8Rng) -> Result<(Dataset, Vec<Vec<usize>>)> {
     let (mut environments, mut left_out) = (Vec::new(), Vec::new());
@@ -151,7 +143,7 @@ impl Tuning {
     }
 
     /// A cell's error over that of no effect, if both are known.
-    pub(super) fn over_no_effect(&self, cell: &Cell) -> Option<f64> {
+    pub(crate) fn over_no_effect(&self, cell: &Cell) -> Option<f64> {
         Some((cell.score? - self.no_effect()?.score?).exp())
     }
 
@@ -179,7 +171,7 @@ impl Tuning {
     }
 
     /// Models of given functions are judged by their loss.
-    pub(super) fn is_by_loss(&self) -> bool {
+    pub(crate) fn is_by_loss(&self) -> bool {
         self.no_effect().is_none()
     }
 

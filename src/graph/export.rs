@@ -1,9 +1,9 @@
 //! A graph as files that other programs read.
 
 use super::{Effect, Graph};
+use crate::files::output;
 use crate::named::named;
-use crate::plot::Panel;
-use crate::{Error, Matrix, Result, output};
+use crate::{Error, Result};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::Path;
@@ -48,21 +48,6 @@ impl Graph {
             Format::GraphMl => writer.write_all(self.graphml().as_bytes()),
             Format::Dot => writer.write_all(self.dot().as_bytes()),
         })
-    }
-
-    /// The matrix of effects as a picture: row j, column i is the effect of i on j.
-    pub fn heatmap(&self, title: String) -> Panel {
-        let matrix = self.standard_matrix();
-        // A variable's effect on itself is none of these: no value, not 0.
-        let entry = |i, j| if i == j { f64::NAN } else { matrix[(i, j)] };
-        Panel::Heatmap {
-            title,
-            x_label: "source".into(),
-            y_label: "target".into(),
-            rows: self.names().to_vec(),
-            columns: self.names().to_vec(),
-            values: Matrix::from_fn(matrix.rows(), matrix.cols(), entry),
-        }
     }
 
     fn write_csv(&self, writer: &mut dyn Write) -> io::Result<()> {

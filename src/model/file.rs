@@ -3,7 +3,8 @@
 use super::members::MEMBER;
 use super::{Activation, Basis, Drift, Noise, Parameters, lists};
 use crate::data::{check_names, default_names};
-use crate::{Error, Matrix, Result, Scalar, hash, output};
+use crate::files::{hash, output};
+use crate::{Error, Matrix, Result, Scalar};
 use safetensors::tensor::{Dtype, Metadata, TensorInfo};
 use serde::Serialize;
 use sha2::{Digest, Sha256};

@@ -40,7 +40,7 @@ pub struct Member {
 #[serde(deny_unknown_fields)]
 struct Entry {
     weight: f64,
-    #[serde(with = "crate::fit::by_name")]
+    #[serde(with = "crate::named::by_name")]
     law: LawKind,
 }
 

@@ -65,59 +65,9 @@ impl Parameters<f64> {
 mod tests {
     use super::*;
     use crate::data::Dataset;
-    use crate::model::{Activation, Model};
-    use crate::sample::{Intervention, Method, SampleSettings, stationary_samples};
 
     fn units() -> Standardization {
         Standardization { mean: vec![40.0, -0.3], scale: vec![5.0, 0.01] }
-    }
-
-    fn parameters(drift: Drift<f64>, noise: Noise<f64>) -> Parameters<f64> {
-        let shift = Some(Matrix::from_rows(2, 2, vec![0.0, 0.0, 0.7, 0.0]));
-        let log_scale = Some(Matrix::from_rows(2, 2, vec![0.0, 0.0, 0.2, 0.0]));
-        Parameters { drift, biases: vec![0.1, -0.2], noise, shift, log_scale }
-    }
-
-    /// The same chains walk in both units: the same random numbers, step by step.
-    fn same_walk(standard: &Parameters<f64>, data: &Parameters<f64>) {
-        let units = units();
-        let (z, x) = (Model::new(standard.clone()), Model::new(data.clone()));
-        let settings = SampleSettings { method: Method::Euler, ..SampleSettings::default() };
-        for e in 0..2 {
-            let draw = |model: &Model| {
-                let intervention = Intervention::of_environment(model, e).unwrap();
-                stationary_samples(model, &intervention, 64, &settings, 5).unwrap()
-            };
-            let (mut expected, found) = (draw(&z), draw(&x));
-            units.undo(&mut expected);
-            for i in 0..found.rows() {
-                for j in 0..2 {
-                    // The network's hidden layer is in f32.
-                    let difference = (found[(i, j)] - expected[(i, j)]) / units.scale[j];
-                    assert!(difference.abs() < 1e-4, "{e} {i} {j}: {difference}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn linear_and_neural_models_walk_the_same_way_in_both_units() {
-        let weights = Matrix::from_rows(2, 2, vec![-1.0, 0.4, 0.3, -1.0]);
-        let diagonal = || Noise::Diagonal { log_noise: vec![-0.5, 0.3] };
-        let full = Noise::Full { noise: Matrix::from_rows(2, 2, vec![0.5, 0.1, -0.2, 0.8]) };
-        let network = Drift::Mlp {
-            activation: Activation::Tanh,
-            hidden_weights: Matrix::from_rows(4, 2, vec![0.0, 0.5, 0.0, -0.4, 1.0, 0.0, 0.7, 0.0]),
-            hidden_biases: Matrix::from_rows(2, 2, vec![0.1, 0.2, -0.1, 0.0]),
-            output_weights: Matrix::from_rows(2, 2, vec![0.8, -0.5, 0.3, 0.6]),
-        };
-        for standard in [
-            parameters(Drift::Linear { weights: weights.clone() }, diagonal()),
-            parameters(Drift::Linear { weights }, full),
-            parameters(network, diagonal()),
-        ] {
-            same_walk(&standard, &standard.in_units_of(&units(), None));
-        }
     }
 
     #[test]

@@ -38,7 +38,8 @@ pub use axes::Scale;
 pub use boxes::BoxGroup;
 pub use colour::Colour;
 
-use crate::{Error, Matrix, Result, output};
+use crate::files::output;
+use crate::{Error, Matrix, Result};
 use std::io::Write;
 use std::path::Path;
 

@@ -1,8 +1,8 @@
 //! The law of a model under an intervention, as far as predictions look at it: its mean and its covariance.
 
-use crate::dense::moments;
-use crate::engine::cpu::matmul::product;
 use crate::model::Model;
+use crate::numeric::matmul::product;
+use crate::numeric::statistics::moments;
 use crate::sample::{Draw, Gaussian, Intervention, LinearParts, Method, SampleSettings, Sampler};
 use crate::{Error, Matrix, Progress, Result};
 use faer::Mat;

@@ -1,7 +1,7 @@
 use super::*;
 use crate::data::{Dataset, Standardization};
-use crate::engine::cpu::matmul::product;
 use crate::model::{Activation, Drift, Model, Noise, Parameters};
+use crate::numeric::matmul::product;
 use crate::sample::{Intervention, Method, SampleSettings, Sampler};
 use crate::{Matrix, Progress, Result};
 use std::collections::BTreeMap;
@@ -118,7 +118,7 @@ fn the_optimal_map_brings_one_law_to_the_other() {
     let transposed = Matrix::from_fn(3, 3, |i, j| a[(j, i)]);
     // Symmetric and positive definite: no other such map costs less.
     assert_eq!(*a, transposed);
-    let eigenvalues = crate::dense::symmetric_eigenvalues(a.view()).unwrap();
+    let eigenvalues = crate::numeric::dense::symmetric_eigenvalues(a.view()).unwrap();
     assert!(eigenvalues[0] > 0.0);
     let carried = times(&times(a, &from.covariance), &transposed);
     assert!(largest_difference(&carried, &to.covariance) < 1e-12);

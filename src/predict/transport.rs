@@ -2,8 +2,8 @@
 
 use super::Law;
 use crate::data::Standardization;
-use crate::dense::symmetric_eigen;
-use crate::engine::cpu::matmul::product;
+use crate::numeric::dense::symmetric_eigen;
+use crate::numeric::matmul::product;
 use crate::{Matrix, Result};
 use faer::{Mat, MatRef};
 

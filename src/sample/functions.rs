@@ -4,8 +4,8 @@
 //! the drift is at most half of the box, so that a steep function cannot throw a chain from one wall to the other.
 
 use crate::Matrix;
-use crate::engine::cpu::matmul::product_sequential;
 use crate::model::Basis;
+use crate::numeric::matmul::product_sequential;
 use faer::{Accum, MatMut, MatRef};
 use std::sync::Arc;
 

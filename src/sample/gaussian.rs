@@ -2,8 +2,8 @@
 
 use super::lyapunov;
 use super::stability::{check_square, spectral_abscissa};
-use crate::dense::{self, Lu};
-use crate::engine::cpu::matmul::product;
+use crate::numeric::dense::{self, Lu};
+use crate::numeric::matmul::product;
 use crate::{Error, Matrix, Result};
 use faer::Mat;
 use rand::Rng;

@@ -106,7 +106,7 @@ impl Intervention {
             }
             Noise::Full { noise } => {
                 let mut a = Matrix::full(d, d, 0.0);
-                crate::engine::cpu::matmul::product(a.view_mut(), noise.view(), noise.view().transpose());
+                crate::numeric::matmul::product(a.view_mut(), noise.view(), noise.view().transpose());
                 a
             }
             Noise::Basis { amounts } => {

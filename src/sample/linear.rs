@@ -1,9 +1,9 @@
 //! The Gaussian law of a linear model under an intervention: of a diffusion, of structural equations, or averaged over several.
 
 use super::{Gaussian, Intervention, stationary_mean};
-use crate::dense::Lu;
-use crate::engine::cpu::matmul::product;
 use crate::model::{Drift, LawKind, Model, Parameters};
+use crate::numeric::dense::Lu;
+use crate::numeric::matmul::product;
 use crate::{Error, Matrix, Result};
 use faer::Mat;
 

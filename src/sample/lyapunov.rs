@@ -6,8 +6,8 @@
 //! products and inverses only, which run at the machine's rate, and needs no eigenvectors, so a W far from
 //! normal is no trouble.
 
-use crate::dense::Lu;
-use crate::engine::cpu::matmul::product;
+use crate::numeric::dense::Lu;
+use crate::numeric::matmul::product;
 use faer::{Mat, MatRef, unzip, zip};
 
 /// Once X moves less than this (relative), scaling it would only disturb the quadratic convergence.

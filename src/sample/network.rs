@@ -3,9 +3,9 @@
 //! The hidden layer is evaluated in f32: that is several times faster, and its error, about 10⁻⁶ of the drift, is
 //! nothing beside that of a step of finite length. The position itself, and all that adds up, stays in f64.
 
-use crate::engine::cpu::matmul::product_sequential;
-use crate::engine::cpu::simd::dispatch;
 use crate::model::Activation;
+use crate::numeric::matmul::product_sequential;
+use crate::numeric::simd::dispatch;
 use crate::{Matrix, Scalar};
 use faer::{Accum, MatMut, MatRef};
 

@@ -1,6 +1,6 @@
 //! Whether a linear drift pulls back.
 
-use crate::dense;
+use crate::numeric::dense;
 use crate::{Error, Matrix, Result};
 
 /// The largest real part of the eigenvalues of W.

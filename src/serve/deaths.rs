@@ -1,7 +1,7 @@
 //! How often a job has ended its process: kept in the job's folder, so that the service's own end does not make it forget.
 
 use crate::Result;
-use crate::output::{create_folder, write_atomically};
+use crate::files::output::{create_folder, write_atomically};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::path::{Path, PathBuf};

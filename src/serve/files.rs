@@ -4,8 +4,8 @@ use super::describe::describe_model;
 use super::folder::{self, Claim};
 use super::id::{ContentId, JobId};
 use super::store::ModelInfo;
+use crate::files::output::{create_folder, relocate};
 use crate::model::Model;
-use crate::output::{create_folder, relocate};
 use crate::stderr::say;
 use crate::{Error, Result};
 use sha2::{Digest, Sha256};
@@ -170,12 +170,12 @@ impl Files {
         if to.exists() && hash_of(to)? == *id {
             return Ok(());
         }
-        crate::output::link(from, to)
+        crate::files::output::link(from, to)
     }
 
     /// Gives a finished file its place; one that is there already is the same.
     pub fn take(&self, from: &Path, to: &Path) -> Result<()> {
-        crate::output::rename(from, to)
+        crate::files::output::rename(from, to)
     }
 }
 

@@ -45,7 +45,7 @@ impl TryFrom<String> for JobId {
 impl ContentId {
     /// Of a finished hash.
     pub fn of(hash: Sha256) -> Self {
-        ContentId(crate::hash::hex(hash))
+        ContentId(crate::files::hash::hex(hash))
     }
 
     pub fn as_str(&self) -> &str {

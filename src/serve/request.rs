@@ -1,8 +1,9 @@
 //! What a job is asked to do: the settings of the command line, under the same names and with the same defaults.
 
 use super::id::ContentId;
-use crate::fit::{self, by_name};
+use crate::fit;
 use crate::kernel::{Bandwidth, KernelKind};
+use crate::named::by_name;
 use crate::objective::{Estimator, Objective};
 use crate::sample::{EulerSettings, Method, SampleSettings};
 use crate::simulate;

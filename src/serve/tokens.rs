@@ -3,9 +3,10 @@
 use super::audit;
 use super::folder::{self, Claim};
 use super::who::DEFAULT_OWNER;
-use crate::output::{create_folder, write_atomically};
+use crate::files::input;
+use crate::files::output::{create_folder, write_atomically};
 use crate::stderr::say;
-use crate::{Error, Result, input};
+use crate::{Error, Result};
 use sha2::{Digest, Sha256};
 use std::fs::File;
 use std::io::Write;

@@ -1,8 +1,8 @@
 //! Linear systems: a diffusion, and structural equations with the same weights.
 
 use super::{Settings, Simulation};
-use crate::dense::Lu;
 use crate::model::{Drift, Model, Noise, Parameters};
+use crate::numeric::dense::Lu;
 use crate::sample::{
     EulerSettings, Gaussian, Intervention, Method, SampleSettings, spectral_abscissa, stationary_samples,
 };

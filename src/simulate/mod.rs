@@ -17,7 +17,7 @@ pub use sergio::{NoiseKind, SergioSettings, SergioTruth};
 
 use crate::bounds::{room, step, within};
 use crate::data::{Dataset, Standardization};
-use crate::fit::by_name;
+use crate::named::by_name;
 use crate::named::named;
 use crate::{Error, Matrix, Progress, Result};
 use rand::SeedableRng;

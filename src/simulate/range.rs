@@ -1,6 +1,6 @@
 //! Numbers between two ends, as settings give them and as they are drawn.
 
-use crate::fit::by_name;
+use crate::named::by_name;
 use crate::{Error, Result};
 use rand::{Rng, RngExt};
 use serde::{Deserialize, Serialize};

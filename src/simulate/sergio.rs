@@ -42,7 +42,7 @@ pub struct SergioSettings {
     /// q.
     pub noise: f64,
     /// Which noise.
-    #[serde(with = "crate::fit::by_name")]
+    #[serde(with = "crate::named::by_name")]
     pub noise_kind: NoiseKind,
     /// n.
     pub hill: f64,

@@ -2,8 +2,9 @@
 
 use super::{Parameters, Settings, Simulated, Truth};
 use crate::data::{Array, write_arrays};
-use crate::output::{create_folder, write_atomically};
-use crate::{Error, Result, input};
+use crate::files::input;
+use crate::files::output::{create_folder, write_atomically};
+use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::path::Path;

@@ -14,8 +14,8 @@
 use super::Design;
 use super::statistics::Statistics;
 use crate::data::Dataset;
-use crate::dense::symmetric_eigenvalues;
 use crate::kernel::{Kernel, Profile, tilt, with_profile};
+use crate::numeric::dense::symmetric_eigenvalues;
 use crate::objective::Estimator;
 use crate::{Matrix, Progress, Result};
 use rayon::prelude::*;

@@ -7,7 +7,7 @@
 
 use super::design::Design;
 use super::statistics::Statistics;
-use crate::dense::{Cholesky, symmetric_eigenvalues};
+use crate::numeric::dense::{Cholesky, symmetric_eigenvalues};
 use crate::{Error, Matrix, Result};
 use faer::Mat;
 

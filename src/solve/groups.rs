@@ -10,7 +10,7 @@
 //! variables are alike, so every few rounds the last ones are extrapolated (Anderson), and kept if that is lower.
 
 use super::coordinate::Reduced;
-use crate::dense::Cholesky;
+use crate::numeric::dense::Cholesky;
 use crate::{Error, Result};
 use faer::Mat;
 use rayon::prelude::*;

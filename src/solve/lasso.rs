@@ -4,7 +4,7 @@
 //! On the active set A with signs s the minimiser is w_A = Q_AA⁻¹ (c_A − λ s_A); going down in λ, the next corner is where
 //! a slope outside A reaches ±λ, or an entry of A reaches 0.
 
-use crate::dense::Cholesky;
+use crate::numeric::dense::Cholesky;
 use crate::{Error, Matrix, Result};
 use faer::Mat;
 

@@ -6,7 +6,7 @@ use rand_chacha::ChaCha8Rng;
 use skds::Matrix;
 use skds::data::Dataset;
 use skds::engine::gpu::{GpuEngine, adapters};
-use skds::engine::{Engine, LossSpec, cpu::CpuEngine};
+use skds::engine::{Engine, LossSpec, Precision, cpu::CpuEngine};
 use skds::kernel::KernelKind;
 use skds::model::{Activation, Drift, Noise, Parameters};
 use skds::objective::{Estimator, Objective};
@@ -78,7 +78,7 @@ pub fn gpu_engine() -> GpuEngine {
 }
 
 /// Loss and gradient by the CPU engine.
-pub fn evaluate<T: Scalar>(
+pub fn evaluate<T: Precision>(
     data: &Dataset,
     spec: &LossSpec,
     parameters: &Parameters<T>,

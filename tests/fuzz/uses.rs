@@ -3,20 +3,20 @@
 use crate::doors;
 use skds::data::{Dataset, Standardization};
 use skds::engine::cpu::CpuEngine;
-use skds::engine::{Engine, LossSpec};
+use skds::engine::{Engine, LossSpec, Precision};
 use skds::experiment::{Plan, Shard};
 use skds::graph::Graph;
 use skds::kernel::{Bandwidth, KernelKind};
 use skds::model::{Basis, Drift, Model, Noise, Parameters};
 use skds::objective::{Estimator, Objective};
 use skds::sample::{EulerSettings, Intervention, SampleSettings, stationary_samples};
-use skds::{Error, Matrix, Scalar};
+use skds::{Error, Matrix};
 use std::path::Path;
 
 /// Variables, rows and environments up to which losses are evaluated and laws sampled.
 const SMALL: usize = 64;
 
-fn loss<T: Scalar>(data: &Dataset, parameters: &Parameters<T>, estimator: Estimator) {
+fn loss<T: Precision>(data: &Dataset, parameters: &Parameters<T>, estimator: Estimator) {
     let kernel = KernelKind::TiltedRbf.with_bandwidth(1.5).unwrap();
     let spec = LossSpec { objective: Objective::Skds, kernel, estimator };
     let Ok(mut loss) = Engine::<T>::load(&CpuEngine, data, &spec) else { return };

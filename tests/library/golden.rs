@@ -1,14 +1,14 @@
 //! Losses and gradients against float64 automatic differentiation of their definitions.
 
 use crate::common::{evaluate, golden_cases, relative_error, tensors};
-use skds::Scalar;
+use skds::engine::Precision;
 
 /// Two float64 evaluations of the same formula by different routes.
 const F64_TOLERANCE: f64 = 1e-9;
 /// float32 through products and sums of up to a hundred terms.
 const F32_TOLERANCE: f64 = 2e-4;
 
-fn check<T: Scalar>(tolerance: f64) {
+fn check<T: Precision>(tolerance: f64) {
     let cases = golden_cases();
     assert_eq!(cases.len(), 54);
     for case in cases {

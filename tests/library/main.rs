@@ -10,5 +10,6 @@ mod finite_differences;
 mod golden;
 mod properties;
 mod recovery;
+mod rooms;
 mod shapes;
 mod units;

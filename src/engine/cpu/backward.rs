@@ -1,12 +1,12 @@
 //! Stage `backward`: from ∂/∂b at every sample to the gradient of the drift's parameters and the shifts.
 
 use super::drift::row_tasks;
-use super::matmul::outer_product;
+use super::outer::outer_product;
 use super::reduce::column_sums;
 use super::rows::{Rows, SampleRows};
-use super::simd::dispatch;
-use super::tasks::{self, Cutter};
 use crate::model::{Activation, Drift, Parameters};
+use crate::numeric::simd::dispatch;
+use crate::numeric::tasks::{self, Cutter};
 use crate::{Matrix, Scalar};
 
 /// Overwrites the gradient of weights, biases and shifts. `hidden` holds the MLP's activations and is overwritten

@@ -1,8 +1,8 @@
 //! a = σσᵀ of each environment, and the way back from ∂/∂a to the noise parameters.
 
-use super::matmul::product;
-use super::simd::padded;
 use crate::model::{Noise, Parameters, REFUSED};
+use crate::numeric::matmul::product;
+use crate::numeric::simd::padded;
 use crate::{Matrix, Scalar};
 
 /// The constant diffusion of one environment.

@@ -1,11 +1,11 @@
 //! Stage `drift`: b at every sample, with biases and shifts. Linear: one matrix product of width d.
 //! MLP: one of width d·h with the activation and the output layer on top.
 
-use super::matmul::{product, product_then};
 use super::rows::Rows;
-use super::simd::dispatch;
-use super::tasks::{self, Cutter};
 use crate::model::{Activation, Drift, Parameters, REFUSED};
+use crate::numeric::matmul::{product, product_then};
+use crate::numeric::simd::dispatch;
+use crate::numeric::tasks::{self, Cutter};
 use crate::{Matrix, Scalar};
 use faer::MatMut;
 

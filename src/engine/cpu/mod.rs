@@ -7,13 +7,11 @@ mod all_pairs;
 mod backward;
 mod diffusion;
 mod drift;
-pub(crate) mod matmul;
+mod outer;
 mod pairs;
 mod reduce;
 mod rows;
-pub(crate) mod simd;
 mod spread;
-mod tasks;
 mod tilt;
 mod training;
 
@@ -23,6 +21,7 @@ use crate::data::Dataset;
 use crate::engine::{Engine, Loss, LossSpec};
 use crate::kernel::{Profile, tilt as tilt_of, with_profile};
 use crate::model::{Drift, Noise, Parameters, REFUSED};
+use crate::numeric::tasks;
 use crate::objective::{Estimator, Kds, Objective, PairTerm, Skds};
 use crate::{Error, Progress, Result, Scalar};
 use diffusion::Diffusion;
@@ -34,7 +33,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CpuEngine;
 
-impl<T: Scalar> Engine<T> for CpuEngine {
+impl<T: Precision> Engine<T> for CpuEngine {
     fn device(&self) -> String {
         "cpu".into()
     }
@@ -48,11 +47,9 @@ impl<T: Scalar> Engine<T> for CpuEngine {
 ///
 /// Its one function is not generic, so the stages for every kernel, loss and instruction set are compiled once, in this crate,
 /// and not again in every program that evaluates a loss.
-pub trait Precision: Sized {
+pub trait Precision: Scalar {
     #[doc(hidden)]
-    fn loss(data: &Dataset, spec: &LossSpec) -> Box<dyn Loss<Self>>
-    where
-        Self: Scalar;
+    fn loss(data: &Dataset, spec: &LossSpec) -> Box<dyn Loss<Self>>;
 }
 
 macro_rules! compile_for {

@@ -2,9 +2,9 @@
 
 use super::drift::row_tasks;
 use super::rows::SampleRows;
-use super::simd::{LANES, dispatch, total};
-use super::tasks::{self, Cutter};
 use crate::Scalar;
+use crate::numeric::simd::{LANES, dispatch, total};
+use crate::numeric::tasks::{self, Cutter};
 
 /// Numbers that are added in precision `T` before f64 takes over.
 const RUN: usize = 1024;

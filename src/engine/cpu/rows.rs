@@ -1,7 +1,7 @@
 //! Samples as rows padded with zeros to whole vectors.
 
-use super::simd::{LANES, padded};
 use crate::Scalar;
+use crate::numeric::simd::{LANES, padded};
 use faer::{MatMut, MatRef};
 
 /// n rows of d numbers, each row padded with zeros to a multiple of [`LANES`].

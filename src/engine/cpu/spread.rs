@@ -1,7 +1,7 @@
 //! The product a v, for the vectors v that a stage meets, and the adjoint of it.
 
-use super::simd::{Group, LANES, add_product, groups, groups_mut};
 use crate::Scalar;
+use crate::numeric::simd::{Group, LANES, add_product, groups, groups_mut};
 
 /// How a v comes about and where the derivative with respect to it goes. `i` is the vector's number in its run,
 /// `k` the group of coordinates.

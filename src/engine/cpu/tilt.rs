@@ -9,14 +9,15 @@
 
 use super::diffusion::{Adjoint, Diffusion, DiffusionAdjoint, Form};
 use super::drift::row_tasks;
-use super::matmul::{add_outer_product, product};
+use super::outer::add_outer_product;
 use super::rows::Rows;
-use super::simd::{LANES, add_product, dispatch, groups, groups_mut, total};
 use super::spread::{DiagonalSpread, FullSpread, Spread};
-use super::tasks::{self, Cutter};
 use super::{Samples, Work};
 use crate::Scalar;
 use crate::kernel::Profile;
+use crate::numeric::matmul::product;
+use crate::numeric::simd::{LANES, add_product, dispatch, groups, groups_mut, total};
+use crate::numeric::tasks::{self, Cutter};
 use crate::objective::PairTerm;
 
 /// a x of every sample, and the adjoint of it: only a full diffusion stores them.

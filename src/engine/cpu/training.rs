@@ -1,12 +1,13 @@
 //! Training on the CPU: batches are gathered from samples that are converted once, and the penalty and Adam's update
 //! are one pass over the parameters.
 
-use super::{CpuLoss, Samples, simd, tasks};
+use super::{CpuLoss, Samples};
 use crate::data::Dataset;
 use crate::engine::Loss;
 use crate::engine::draw::Batches;
 use crate::engine::training::{Adam, Standing, State, Training, TrainingSpec, check_multipliers};
 use crate::model::{ENTRIES_PER_TASK, Groups, Parameters};
+use crate::numeric::{simd, tasks};
 use crate::{Error, Matrix, Result, Scalar};
 use std::sync::atomic::{AtomicBool, Ordering};
 

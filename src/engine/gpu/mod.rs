@@ -21,13 +21,11 @@ mod walk;
 
 pub use context::Traffic;
 pub use form::Form;
-pub use session::StageTime;
-pub(crate) use statistics::{PairColumns, PairSums};
 pub use training::GpuTraining;
 pub use walk::GpuWalk;
 
 use crate::data::Dataset;
-use crate::engine::{Engine, Loss, LossSpec};
+use crate::engine::{Engine, Loss, LossSpec, StageTime};
 use crate::model::Parameters;
 use crate::{Error, Progress, Result, Scalar};
 use adapters::Gpu;

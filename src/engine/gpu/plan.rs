@@ -5,6 +5,7 @@ use super::compose::pair_rows;
 use super::form::Form;
 use super::shared::{Block, Environment, FOLD, Job, LOSS_LANES, ROW_BLOCK, TILE};
 use super::stages::{self, Stage};
+use crate::bounds::bytes;
 use crate::engine::LossSpec;
 use crate::objective::Estimator;
 use crate::{Error, Result};
@@ -261,18 +262,6 @@ impl Plan {
 fn split(bounds: &Bounds, tiles: u64, most: u64, part_bytes: u64) -> u64 {
     let fit = bounds.binding_bytes / 4 / part_bytes.max(1);
     bounds.busy_groups.div_ceil(tiles).min(most).min(fit).clamp(1, 64)
-}
-
-/// Bytes for people.
-pub fn bytes(count: u64) -> String {
-    let mib = count as f64 / f64::from(1 << 20);
-    if mib < 1.0 {
-        format!("{count} bytes")
-    } else if mib < 1024.0 {
-        format!("{mib:.1} MiB")
-    } else {
-        format!("{:.1} GiB", mib / 1024.0)
-    }
 }
 
 fn narrow(value: u64) -> u32 {

@@ -8,7 +8,7 @@ use super::plan::{Bounds, Dispatch, Plan};
 use super::shared::{Block, Job, LOSS_LANES, ROW_BLOCK};
 use super::stages::{Slot, Stage};
 use crate::data::Dataset;
-use crate::engine::LossSpec;
+use crate::engine::{LossSpec, StageTime};
 use crate::model::Parameters;
 use crate::{Error, Progress, Result, Scalar};
 use encase::{ShaderSize, ShaderType, StorageBuffer, UniformBuffer};
@@ -16,19 +16,6 @@ use glam::Vec4;
 use std::collections::HashMap;
 use std::sync::Arc;
 use wgpu::{Buffer, BufferUsages};
-
-/// Time that a stage took on the device, over all its dispatches.
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
-pub struct StageTime {
-    /// The stage's name.
-    pub stage: &'static str,
-    /// Its dispatches.
-    pub dispatches: u64,
-    /// Seconds by the device's clock.
-    pub seconds: f64,
-    /// Floating-point operations, roughly.
-    pub flops: f64,
-}
 
 /// A dispatch with everything it needs.
 #[derive(Clone)]

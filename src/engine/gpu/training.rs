@@ -59,8 +59,8 @@ impl GpuEngine {
         if resident > self.bounds.binding_bytes {
             return Err(Error::invalid(format!(
                 "the samples need {} on the GPU, expected at most {} in one binding: use --device cpu",
-                super::plan::bytes(resident),
-                super::plan::bytes(self.bounds.binding_bytes)
+                crate::bounds::bytes(resident),
+                crate::bounds::bytes(self.bounds.binding_bytes)
             )));
         }
         // Moments, masks and multipliers are four times the parameters more, and they are read back for checkpoints.

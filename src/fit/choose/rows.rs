@@ -5,11 +5,11 @@
 
 use super::{Candidate, Common, Fit};
 use crate::data::Dataset;
-use crate::dense::{symmetric_eigenvalues, symmetric_root};
-use crate::engine::cpu::matmul::product_sequential;
 use crate::fit::stabilize::shrunk;
 use crate::fit::tuning::{enough, resampled};
 use crate::model::{Drift, LawKind, Model};
+use crate::numeric::dense::{symmetric_eigenvalues, symmetric_root};
+use crate::numeric::matmul::product_sequential;
 use crate::sample::{Gaussian, Intervention, LinearParts};
 use crate::solve::moments::Tolerance;
 use crate::{Error, Matrix, Progress, Result};

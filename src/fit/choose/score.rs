@@ -2,8 +2,9 @@
 
 use super::paths::Path;
 use super::{Candidate, Common, Folds, Method};
-use crate::dense::Lu;
-use crate::fit::tuning::{Outlook, mean_and_error};
+use crate::fit::tuning::Outlook;
+use crate::numeric::dense::Lu;
+use crate::numeric::statistics::mean_and_error;
 use crate::solve::moments::{Moments, Pool};
 use crate::{Matrix, Progress, Result};
 use rayon::prelude::*;

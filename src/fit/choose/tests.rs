@@ -1,9 +1,9 @@
 use super::*;
 use crate::data::Dataset;
-use crate::dense::Lu;
 use crate::fit::Among;
 use crate::kernel::KernelKind;
 use crate::model::PenaltyKind;
+use crate::numeric::dense::Lu;
 use crate::objective::Estimator;
 use crate::solve::moments::{Moments, no_effects};
 use crate::{Matrix, Progress};

@@ -4,7 +4,7 @@
 //! than a sign, as in print: −x^2 is −(x²).
 
 use crate::data::Standardization;
-use crate::engine::cpu::simd::dispatch;
+use crate::numeric::simd::dispatch;
 use crate::{Error, Result, Scalar};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;

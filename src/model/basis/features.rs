@@ -3,7 +3,8 @@
 use super::MOST;
 use super::expression::{Expression, Variables, written};
 use crate::data::Dataset;
-use crate::{Error, Result, input};
+use crate::files::input;
+use crate::{Error, Result};
 use std::path::PathBuf;
 
 /// Which functions of the state a drift is made of.

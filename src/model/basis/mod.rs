@@ -16,7 +16,7 @@ use expression::Variables;
 pub use features::FeatureChoice;
 
 use crate::data::{Dataset, Standardization};
-use crate::dense::moments;
+use crate::numeric::statistics::moments;
 use crate::{Error, Matrix, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;

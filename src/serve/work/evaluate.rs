@@ -2,7 +2,7 @@
 
 use super::Task;
 use crate::evaluate::{check_test_data, evaluate, evaluated};
-use crate::output::write_atomically;
+use crate::files::output::write_atomically;
 use crate::sample::SampleSettings;
 use crate::serve::message::Done;
 use crate::serve::request::EvaluateRequest;

@@ -8,6 +8,7 @@ use crate::fit::{
 use crate::graph::Graph;
 use crate::model::Model;
 use crate::plot::write_picture;
+use crate::report;
 use crate::serve::describe::describe_model;
 use crate::serve::files::hash_of;
 use crate::serve::message::Done;
@@ -50,7 +51,7 @@ pub(super) fn run(task: &Task<'_>, request: &FitRequest) -> Result<Done> {
         strongest.write(&path.with_file_name(format!("effects.{ending}")))?;
     }
     let shown = graph.part(MOST_VARIABLES);
-    let picture = shown.heatmap(format!("{} model", model.parameters.drift.name()));
+    let picture = report::picture::heatmap(&shown, format!("{} model", model.parameters.drift.name()));
     write_picture(&path.with_file_name("effects.svg"), "Effects", &[picture])?;
     let info = describe_model(hash_of(&path)?, &model);
     let result = json!({
@@ -87,7 +88,7 @@ fn exact(
             .watched(&progress, count as u64, || problem.bootstrap(fit.tuning.as_ref(), count, &progress))?;
         fit.model.intervals = Some(Box::new(intervals));
     }
-    fit.write(path)?;
+    report::write_exact(&fit, path)?;
     let device = gpu.map_or_else(|| "cpu".into(), Engine::<f32>::device);
     let mut lines = vec![fit.title(problem)];
     lines.extend(fit.course(problem, &device, task.seconds()));
@@ -111,7 +112,7 @@ fn adam(task: &Task<'_>, problem: &Problem, recipe: &AdamRecipe, path: &Path) ->
     if !outcome.complete {
         return Err(Error::Stopped);
     }
-    let (model, stability) = problem.write(&outcome, path)?;
+    let (model, stability) = report::write_trained(problem, &outcome, path)?;
     let support = problem.support(&model);
     let _ = std::fs::remove_file(&checkpoint);
     let device = task.gpu.map_or_else(|| "cpu".into(), Engine::<f32>::device);

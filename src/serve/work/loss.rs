@@ -179,7 +179,7 @@ fn run(
     }
     if let Some(gradient) = gradient {
         let folder = service.files.job(&work.ticket.id);
-        crate::output::create_folder(&folder)?;
+        crate::files::output::create_folder(&folder)?;
         gradient.write(&folder.join("gradient.safetensors"))?;
     }
     let mut losses = loss.environment_losses().iter().copied();

@@ -62,7 +62,7 @@ impl Task<'_> {
 
     /// The job's folder, made if need be.
     fn folder(&self) -> Result<&Path> {
-        crate::output::create_folder(&self.assignment.folder)?;
+        crate::files::output::create_folder(&self.assignment.folder)?;
         Ok(&self.assignment.folder)
     }
 

@@ -7,9 +7,9 @@ use super::proximal::{Lasso, Tolerance};
 use super::rows::{Curvature, ENOUGH, Row, for_now, missed, penalty, weights};
 use super::stack::{add, dot};
 use super::{Fitted, Pool};
-use crate::dense::Lu;
-use crate::engine::cpu::matmul::product_sequential;
-use crate::engine::cpu::simd::dispatch;
+use crate::numeric::dense::Lu;
+use crate::numeric::matmul::product_sequential;
+use crate::numeric::simd::dispatch;
 use crate::{Matrix, Progress, Result};
 use faer::Accum;
 

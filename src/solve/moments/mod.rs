@@ -23,8 +23,8 @@ pub use proximal::{Lasso, Tolerance};
 pub use structural::Structural;
 
 use crate::data::Dataset;
-use crate::engine::cpu::matmul::product;
 use crate::model::{Drift, Noise, Parameters};
+use crate::numeric::matmul::product;
 use crate::{Error, Matrix, Progress, Result};
 use stack::Stack;
 

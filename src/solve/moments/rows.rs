@@ -6,7 +6,7 @@
 use super::proximal::{Lasso, Tolerance};
 use super::{Pool, no_effects};
 use crate::Matrix;
-use crate::engine::cpu::matmul::product_sequential;
+use crate::numeric::matmul::product_sequential;
 use faer::Accum;
 
 /// By how much the conditions on the entries that are looked at are held tighter than those on all.

@@ -1,8 +1,8 @@
 //! Covariances and means side by side, [S₁ | S₂ | … | means]: what W is multiplied by, and what slopes are multiplied back by.
 
 use crate::Matrix;
-use crate::engine::cpu::matmul::{product, product_sequential};
-use crate::engine::cpu::simd::dispatch;
+use crate::numeric::matmul::{product, product_sequential};
+use crate::numeric::simd::dispatch;
 use faer::{Accum, MatRef};
 use rayon::prelude::*;
 

@@ -13,8 +13,8 @@ use super::likelihood::Likelihood;
 use super::proximal::{Lasso, Tolerance};
 use super::stack::Support;
 use super::{Fitted, Pool, no_effects};
-use crate::dense::Lu;
 use crate::model::{Parameters, PenaltyKind};
+use crate::numeric::dense::Lu;
 use crate::{Matrix, Progress, Result};
 
 /// Values that a step may not exceed the largest of: now and then one upwards is the way down.

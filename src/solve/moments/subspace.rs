@@ -7,8 +7,8 @@ use super::proximal::Lasso;
 use super::quadratic::{Quadratic, State};
 use super::rows::{Row, penalty, weights, with_values};
 use super::stack::{add, dot};
-use crate::engine::cpu::matmul::product_sequential;
-use crate::engine::cpu::simd::dispatch;
+use crate::numeric::matmul::product_sequential;
+use crate::numeric::simd::dispatch;
 use crate::{Matrix, Progress, Result};
 use faer::Accum;
 

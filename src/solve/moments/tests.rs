@@ -190,7 +190,7 @@ fn minus_log_likelihood(data: &Dataset, parameters: &Parameters<f64>) -> f64 {
     let d = data.dim();
     let Drift::Linear { weights } = &parameters.drift else { unreachable!() };
     let Noise::Diagonal { log_noise } = &parameters.noise else { unreachable!() };
-    let (_, log) = crate::dense::Lu::of(weights.view()).determinant();
+    let (_, log) = crate::numeric::dense::Lu::of(weights.view()).determinant();
     let mut sum = 0.0;
     for e in 0..data.environments() {
         for i in data.rows(e) {

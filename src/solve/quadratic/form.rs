@@ -208,7 +208,7 @@ impl Formed {
 
     /// The smallest eigenvalue divided by the largest.
     pub fn convexity(&self) -> Result<f64> {
-        let values = crate::dense::symmetric_eigenvalues(self.h.view())?;
+        let values = crate::numeric::dense::symmetric_eigenvalues(self.h.view())?;
         let largest = values.iter().fold(f64::MIN_POSITIVE, |m, v| m.max(v.abs()));
         Ok(values.first().map_or(0.0, |least| least / largest))
     }

@@ -6,7 +6,7 @@
 
 use super::skds::ByStatistics;
 use super::unknowns::Unknowns;
-use crate::dense::Cholesky;
+use crate::numeric::dense::Cholesky;
 use crate::{Error, Matrix, Result};
 use rayon::prelude::*;
 use std::sync::Arc;

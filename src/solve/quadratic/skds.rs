@@ -8,7 +8,7 @@
 use super::dot;
 use super::form::Form;
 use super::unknowns::{Coefficients, Unknowns};
-use crate::engine::cpu::matmul::product;
+use crate::numeric::matmul::product;
 use crate::solve::Statistics;
 use crate::solve::coordinate::Entries;
 use crate::{Matrix, Progress, Result};

@@ -18,7 +18,8 @@ mod tiles;
 
 use super::Design;
 use crate::data::Dataset;
-use crate::engine::gpu::{GpuEngine, PairColumns};
+use crate::engine::gpu::GpuEngine;
+use crate::engine::pair_sums::PairColumns;
 use crate::kernel::{Kernel, with_profile};
 use crate::objective::Estimator;
 use crate::{Error, Matrix, Progress, Result};

@@ -3,9 +3,9 @@
 use super::Statistics;
 use crate::Matrix;
 use crate::data::Dataset;
-use crate::engine::cpu::matmul::product_sequential;
-use crate::engine::gpu::PairSums;
+use crate::engine::pair_sums::PairSums;
 use crate::kernel::{Kernel, Profile, tilt};
+use crate::numeric::matmul::product_sequential;
 use crate::objective::Estimator;
 use crate::solve::Design;
 use faer::Accum;

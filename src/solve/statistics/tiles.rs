@@ -1,9 +1,9 @@
 //! The pass over all pairs on the CPU: tiles of Gram products that become weights, and weights times columns.
 
 use super::samples::{RowSums, Samples, beside, columns_of};
-use crate::engine::cpu::matmul::product_sequential;
-use crate::engine::cpu::simd::dispatch;
 use crate::kernel::Profile;
+use crate::numeric::matmul::product_sequential;
+use crate::numeric::simd::dispatch;
 use crate::objective::Estimator;
 use crate::{Matrix, Progress, Result};
 use faer::{Accum, MatRef};

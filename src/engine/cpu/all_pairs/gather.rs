@@ -4,10 +4,10 @@ use super::prepare::Numbers;
 use super::{AllPairs, BlockTask, Direction, Layout, Pass, Tiles, Totals};
 use crate::engine::cpu::Work;
 use crate::engine::cpu::diffusion::{Adjoint, DiffusionAdjoint, Form};
-use crate::engine::cpu::matmul::product;
 use crate::engine::cpu::rows::strided;
-use crate::engine::cpu::simd::dot;
 use crate::kernel::Profile;
+use crate::numeric::matmul::product;
+use crate::numeric::simd::dot;
 use crate::objective::{Estimator, PairTerm};
 use crate::{Matrix, Scalar};
 

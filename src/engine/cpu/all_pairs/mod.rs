@@ -20,12 +20,12 @@ mod prepare;
 mod weigh;
 
 use super::diffusion::{Diffusion, DiffusionAdjoint};
-use super::matmul::product_sequential;
 use super::rows::{Rows, strided, strided_mut};
-use super::simd::{dispatch, padded};
-use super::tasks::{self, Cutter};
 use super::{Samples, Work};
 use crate::kernel::Profile;
+use crate::numeric::matmul::product_sequential;
+use crate::numeric::simd::{dispatch, padded};
+use crate::numeric::tasks::{self, Cutter};
 use crate::objective::{Estimator, PairTerm};
 use crate::{Progress, Scalar};
 use faer::{Accum, MatRef};

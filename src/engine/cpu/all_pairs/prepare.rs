@@ -3,11 +3,11 @@
 use super::{AllPairs, Layout, TILE_COLS};
 use crate::Scalar;
 use crate::engine::cpu::diffusion::{Diffusion, Form};
-use crate::engine::cpu::matmul::product;
 use crate::engine::cpu::rows::{Rows, strided};
-use crate::engine::cpu::simd::{dispatch, dot};
 use crate::engine::cpu::{Samples, Work};
 use crate::kernel::Profile;
+use crate::numeric::matmul::product;
+use crate::numeric::simd::{dispatch, dot};
 use crate::objective::PairTerm;
 
 /// Numbers per sample, each environment's run padded to whole tiles with zeros: ω = 0 makes padding weightless.

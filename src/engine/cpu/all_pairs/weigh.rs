@@ -3,8 +3,8 @@
 use super::prepare::Numbers;
 use super::{BlockTask, Pass, TILE_COLS, Tiles};
 use crate::Scalar;
-use crate::engine::cpu::simd::{LANES, groups, total};
 use crate::kernel::Profile;
+use crate::numeric::simd::{LANES, groups, total};
 use crate::objective::{Dots, Estimator, PairTerm};
 use std::ops::Range;
 

@@ -4,13 +4,13 @@
 mod visit;
 
 use super::diffusion::{Adjoint, Diffusion, DiffusionAdjoint, Form};
-use super::matmul::product;
 use super::rows::Rows;
-use super::simd::dispatch;
 use super::spread::{DiagonalSpread, FullSpread};
-use super::tasks::{self, Cutter};
 use super::{Samples, Work};
 use crate::kernel::Profile;
+use crate::numeric::matmul::product;
+use crate::numeric::simd::dispatch;
+use crate::numeric::tasks::{self, Cutter};
 use crate::objective::PairTerm;
 use crate::{Matrix, Scalar};
 use std::ops::Range;

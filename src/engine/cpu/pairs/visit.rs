@@ -4,9 +4,9 @@
 //! exponential, is vector code like the others.
 
 use crate::Scalar;
-use crate::engine::cpu::simd::{Group, LANES, add_product, groups, groups_mut, total};
 use crate::engine::cpu::spread::Spread;
 use crate::kernel::Profile;
+use crate::numeric::simd::{Group, LANES, add_product, groups, groups_mut, total};
 use crate::objective::{Coefficients, Dots, PairTerm};
 
 /// Pairs in a run: one task.

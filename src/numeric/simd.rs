@@ -1,16 +1,16 @@
 //! Loops that become vector code: fixed groups of lanes, compiled for every instruction set and chosen at run time.
 
-use crate::Scalar;
+use super::Scalar;
 
 /// Numbers that a loop handles at once: one 256-bit vector of f32, one 512-bit vector of f64.
 /// A constant, so that sums are taken in the same order on every machine.
-pub(super) const LANES: usize = 8;
+pub(crate) const LANES: usize = 8;
 
 /// One group of numbers.
-pub(super) type Group<T> = [T; LANES];
+pub(crate) type Group<T> = [T; LANES];
 
 /// `n` rounded up to whole groups.
-pub(super) fn padded(n: usize) -> usize {
+pub(crate) fn padded(n: usize) -> usize {
     n.next_multiple_of(LANES)
 }
 
@@ -22,7 +22,7 @@ pub(crate) fn dispatch<R>(f: impl FnOnce() -> R) -> R {
 
 /// A padded slice as groups.
 #[inline(always)]
-pub(super) fn groups<T>(slice: &[T]) -> &[Group<T>] {
+pub(crate) fn groups<T>(slice: &[T]) -> &[Group<T>] {
     let (groups, rest) = slice.as_chunks::<LANES>();
     debug_assert!(rest.is_empty(), "slices are padded to whole groups");
     groups
@@ -30,13 +30,13 @@ pub(super) fn groups<T>(slice: &[T]) -> &[Group<T>] {
 
 /// A padded slice as groups, writable.
 #[inline(always)]
-pub(super) fn groups_mut<T>(slice: &mut [T]) -> &mut [Group<T>] {
+pub(crate) fn groups_mut<T>(slice: &mut [T]) -> &mut [Group<T>] {
     slice.as_chunks_mut::<LANES>().0
 }
 
 /// Adds `a[l] * b[l]` to each lane of `sum`.
 #[inline(always)]
-pub(super) fn add_product<T: Scalar>(sum: &mut Group<T>, a: &Group<T>, b: &Group<T>) {
+pub(crate) fn add_product<T: Scalar>(sum: &mut Group<T>, a: &Group<T>, b: &Group<T>) {
     for l in 0..LANES {
         sum[l] += a[l] * b[l];
     }
@@ -44,13 +44,13 @@ pub(super) fn add_product<T: Scalar>(sum: &mut Group<T>, a: &Group<T>, b: &Group
 
 /// The sum of the lanes, pairwise.
 #[inline(always)]
-pub(super) fn total<T: Scalar>(g: Group<T>) -> T {
+pub(crate) fn total<T: Scalar>(g: Group<T>) -> T {
     ((g[0] + g[4]) + (g[2] + g[6])) + ((g[1] + g[5]) + (g[3] + g[7]))
 }
 
 /// ⟨a, b⟩ of two padded slices.
 #[inline(always)]
-pub(super) fn dot<T: Scalar>(a: &[T], b: &[T]) -> T {
+pub(crate) fn dot<T: Scalar>(a: &[T], b: &[T]) -> T {
     let mut sum = [T::ZERO; LANES];
     for (a, b) in groups(a).iter().zip(groups(b)) {
         add_product(&mut sum, a, b);
@@ -59,7 +59,7 @@ pub(super) fn dot<T: Scalar>(a: &[T], b: &[T]) -> T {
 }
 
 /// Σ |v|.
-pub(super) fn sum_of_sizes(values: &[f32]) -> f32 {
+pub(crate) fn sum_of_sizes(values: &[f32]) -> f32 {
     dispatch(
         #[inline(always)]
         || {

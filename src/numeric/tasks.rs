@@ -10,12 +10,12 @@ const PARALLEL_EVALUATION: usize = 1 << 22;
 
 /// Runs `f` on a thread of the pool if `work` elementary operations are worth it: from outside, every parallel
 /// step would put the calling thread to sleep and wake it again.
-pub(super) fn enter<R: Send>(work: usize, f: impl FnOnce() -> R + Send) -> R {
+pub(crate) fn enter<R: Send>(work: usize, f: impl FnOnce() -> R + Send) -> R {
     if work < PARALLEL_EVALUATION { f() } else { rayon::scope(|_| f()) }
 }
 
 /// Runs every task, on several threads if `work` elementary operations are worth it.
-pub(super) fn run<I: Send>(tasks: Vec<I>, work: usize, f: impl Fn(I) + Sync + Send) {
+pub(crate) fn run<I: Send>(tasks: Vec<I>, work: usize, f: impl Fn(I) + Sync + Send) {
     if work < PARALLEL_STEP || tasks.len() < 2 {
         tasks.into_iter().for_each(f);
     } else {
@@ -24,7 +24,7 @@ pub(super) fn run<I: Send>(tasks: Vec<I>, work: usize, f: impl Fn(I) + Sync + Se
 }
 
 /// Like [`run`], with scratch space that each thread keeps for its tasks.
-pub(super) fn run_with<I: Send, S>(
+pub(crate) fn run_with<I: Send, S>(
     tasks: Vec<I>,
     work: usize,
     scratch: impl Fn() -> S + Sync + Send,
@@ -39,7 +39,7 @@ pub(super) fn run_with<I: Send, S>(
 }
 
 /// Cuts a slice into consecutive parts of the given lengths.
-pub(super) struct Cutter<'a, T>(&'a mut [T]);
+pub(crate) struct Cutter<'a, T>(&'a mut [T]);
 
 impl<'a, T> Cutter<'a, T> {
     pub fn new(slice: &'a mut [T]) -> Self {

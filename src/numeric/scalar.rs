@@ -24,7 +24,6 @@ pub trait Scalar:
     + AddAssign
     + SubAssign
     + faer::traits::ComplexField
-    + crate::engine::cpu::Precision
 {
     /// 0.
     const ZERO: Self;

@@ -1,6 +1,7 @@
 //! faer's factorizations, each on one thread: their bits would otherwise depend on the number of threads.
 
-use crate::{Error, Matrix, Result};
+use super::Matrix;
+use crate::{Error, Result};
 use faer::diag::Diag;
 use faer::dyn_stack::{MemBuffer, MemStack, StackReq};
 use faer::linalg::cholesky::llt::{factor as llt, solve as cholesky_solve};
@@ -156,16 +157,6 @@ impl Cholesky {
         let scratch = cholesky_solve::solve_in_place_scratch::<f64>(self.0.nrows(), right.ncols(), Par::Seq);
         with_stack(scratch, |stack| cholesky_solve::solve_in_place(self.0.as_ref(), right, Par::Seq, stack));
     }
-}
-
-/// Mean and standard deviation (divided by n) of each column.
-pub(crate) fn moments(x: &Matrix<f64>) -> (Vec<f64>, Vec<f64>) {
-    let n = x.rows() as f64;
-    let column = |j: usize| (0..x.rows()).map(move |i| x[(i, j)]);
-    let means: Vec<f64> = (0..x.cols()).map(|j| column(j).sum::<f64>() / n).collect();
-    let deviation = |j: usize| (column(j).map(|v| (v - means[j]) * (v - means[j])).sum::<f64>() / n).sqrt();
-    let deviations = (0..x.cols()).map(deviation).collect();
-    (means, deviations)
 }
 
 /// The eigenvalues of a symmetric matrix, ascending.

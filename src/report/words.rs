@@ -1,6 +1,6 @@
 //! What an exact fit was and what it found, in sentences: the same at the command line and from the service.
 
-use super::{ExactFit, Form, Problem, Solver, Strength, Support};
+use crate::fit::{ExactFit, Form, Problem, Solver, Strength, Support};
 use crate::objective::Objective;
 
 impl ExactFit {

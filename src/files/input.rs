@@ -1,7 +1,6 @@
 //! Text files, with sentences that name them.
 
 use crate::{Error, Result};
-use serde::de::DeserializeOwned;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -24,8 +23,9 @@ pub(crate) fn text(path: &Path) -> Result<String> {
     Ok(text)
 }
 
+#[cfg(feature = "cli")]
 /// What a TOML file says; an error names the line.
-pub(crate) fn toml<T: DeserializeOwned>(path: &Path) -> Result<T> {
+pub(crate) fn toml<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T> {
     let text = text(path)?;
     ::toml::from_str(&text).map_err(|error| {
         // The message says what was found and expected; the rest is a drawing of the line.

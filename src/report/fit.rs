@@ -1,0 +1,48 @@
+//! A fit's files: the model last, and beside it what tells how it came about. Where the model is, everything is.
+
+use crate::Result;
+use crate::files::output;
+use crate::fit::{Cell, ExactFit, Outcome, Problem, Stability, Tuning};
+use crate::model::Model;
+use std::io::Write;
+use std::path::Path;
+
+/// Writes what training led to: the log, a picture of the loss and the model. Returns the model and what was found of it.
+pub fn write_trained(problem: &Problem, outcome: &Outcome, path: &Path) -> Result<(Model, Stability)> {
+    output::write_atomically(&path.with_extension("log.jsonl"), |writer| {
+        for record in &outcome.log {
+            serde_json::to_writer(&mut *writer, record)?;
+            writer.write_all(b"\n")?;
+        }
+        Ok(())
+    })?;
+    #[cfg(feature = "plot")]
+    super::picture::loss_curve(problem.recipe.objective, &outcome.log, &path.with_extension("loss.svg"))?;
+    let (model, stability) = problem.model(&outcome.state)?;
+    model.write(path)?;
+    Ok((model, stability))
+}
+
+/// Writes what an exact fit found: the table and the picture of its choice, if there was one, and the model.
+pub fn write_exact(fit: &ExactFit, path: &Path) -> Result<()> {
+    if let Some(tuning) = &fit.tuning {
+        write_table(tuning, &path.with_extension("tuning.csv"))?;
+        #[cfg(feature = "plot")]
+        super::picture::tuning(tuning, &path.with_extension("tuning.svg"))?;
+    }
+    fit.model.write(path)
+}
+
+/// One row per setting.
+fn write_table(tuning: &Tuning, path: &Path) -> Result<()> {
+    output::write_atomically(path, |writer| {
+        writeln!(writer, "method,bandwidth,penalty,lambda,score,error,ratio,weight")?;
+        let text = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
+        for Cell { method, bandwidth, penalty, lambda, score, error, ratio, weight, .. } in &tuning.cells {
+            let (bandwidth, score, error, ratio) =
+                (text(*bandwidth), text(*score), text(*error), text(*ratio));
+            writeln!(writer, "{method},{bandwidth},{penalty},{lambda},{score},{error},{ratio},{weight}")?;
+        }
+        Ok(())
+    })
+}
