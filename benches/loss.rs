@@ -5,6 +5,8 @@
 //! drift and its backward product (4 n d²), for `u` those of the tiles (6 n² d), so that rates can be read beside
 //! `matmul`, whose elements are operations too. What the pairs themselves cost is what is missing to that rate.
 
+mod common;
+
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use skds::Matrix;
 use skds::bench::problem;
@@ -22,14 +24,7 @@ fn matmul(c: &mut Criterion) {
         group.throughput(Throughput::Elements((2 * m * k * n) as u64));
         group.bench_function(BenchmarkId::from_parameter(format!("{m}x{k}x{n}")), |b| {
             b.iter(|| {
-                faer::linalg::matmul::matmul(
-                    dst.view_mut(),
-                    faer::Accum::Replace,
-                    lhs.view(),
-                    rhs.view().transpose(),
-                    1.0f32,
-                    faer::Par::rayon(0),
-                );
+                common::product(dst.view_mut(), lhs.view(), rhs.view().transpose());
             });
         });
     }

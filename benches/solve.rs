@@ -3,9 +3,9 @@
 //! Throughput of `statistics` is in floating-point operations of the tiles' products: 6 n² d per environment with a
 //! tilted Gaussian kernel (inner products, and weights times [x | τx]), 4 n² d without a tilt, 10 n² d with IMQ+.
 
+mod common;
+
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use faer::linalg::matmul::matmul;
-use faer::{Accum, Par};
 use skds::data::Dataset;
 use skds::kernel::KernelKind;
 use skds::model::{Penalty, PenaltyKind};
@@ -34,7 +34,7 @@ fn product(c: &mut Criterion) {
         let mut dst = Matrix::full(m, n, 0.0);
         group.throughput(Throughput::Elements((2 * m * k * n) as u64));
         group.bench_function(BenchmarkId::from_parameter(format!("{m}x{k}x{n}")), |b| {
-            b.iter(|| matmul(dst.view_mut(), Accum::Replace, lhs.view(), rhs.view(), 1.0, Par::rayon(0)));
+            b.iter(|| common::product(dst.view_mut(), lhs.view(), rhs.view()));
         });
     }
     group.finish();

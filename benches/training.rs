@@ -4,9 +4,9 @@
 //! 4 · rows · d · units), so the rates of a step and of `products` can be read beside each other: their ratio is what
 //! drawing the batch, pairs, penalty, the look for NaN and Adam cost.
 
+mod common;
+
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use faer::linalg::matmul::matmul;
-use faer::{Accum, Par};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use skds::Matrix;
@@ -29,9 +29,8 @@ fn steps(c: &mut Criterion) {
         let (mut out, mut gradient) = (random(ROWS, units), random(units, d));
         group.bench_function(BenchmarkId::from_parameter("products"), |b| {
             b.iter(|| {
-                let threads = Par::rayon(0);
-                matmul(out.view_mut(), Accum::Replace, x.view(), weights.view().transpose(), 1.0, threads);
-                matmul(gradient.view_mut(), Accum::Replace, bar.view().transpose(), x.view(), 1.0, threads);
+                common::product(out.view_mut(), x.view(), weights.view().transpose());
+                common::product(gradient.view_mut(), bar.view().transpose(), x.view());
             });
         });
         for kind in [None, Some(PenaltyKind::Ingoing), Some(PenaltyKind::Both)] {
