@@ -16,7 +16,7 @@
 //! ```
 
 use skds::data::Dataset;
-use skds::fit::{Problem, Settings};
+use skds::fit::{PreparedFit, Settings};
 use skds::metric::wasserstein2;
 use skds::model::{Drift, Model, Noise, Parameters};
 use skds::plot::{Colour, Line, Panel, Scale, write_picture};
@@ -96,7 +96,7 @@ fn run(picture: &Path) -> Result<()> {
 
     // No settings: what is learned is chosen by what it predicts of pushes that were left out.
     let start = Instant::now();
-    let problem = Problem::new(&data, &Settings::default())?;
+    let problem = PreparedFit::new(&data, &Settings::default())?;
     let fit = problem.solve(None, &Progress::default())?;
     println!("fitted in {:.0} ms:", 1e3 * start.elapsed().as_secs_f64());
     fit.findings(&problem, &problem.support(&fit.model)).iter().for_each(|line| println!("  {line}"));

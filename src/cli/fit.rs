@@ -9,8 +9,8 @@ use crate::data::Dataset;
 use crate::engine::{Device, State};
 use crate::fit::{
     AdamRecipe, Checkpoint, EnvironmentsPerStep, EstimatorChoice, KernelChoice, Knowledge, ModelKind,
-    PenaltyChoice, Problem, Record, Rhythm, Settings, SolverChoice, Stability, Support, TargetChoice,
-    Watcher, check_resamples,
+    PenaltyChoice, PreparedFit, Record, Settings, SolverChoice, Stability, Support, TargetChoice,
+    TrainingObserver, TrainingSchedule, check_resamples,
 };
 use crate::kernel::Bandwidth;
 use crate::model::basis::FeatureChoice;
@@ -239,8 +239,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let reading = progress::Watch::saying(format!("reading {}", args.data.display()));
     let data = Dataset::read(&args.data, args.targets.as_deref().filter(|_| !unknown))?;
     let problem = match &args.edges {
-        Some(path) => Problem::knowing(&data, &settings, Knowledge::read(path, data.names())?)?,
-        None => Problem::new(&data, &settings)?,
+        Some(path) => PreparedFit::with_knowledge(&data, &settings, Knowledge::read(path, data.names())?)?,
+        None => PreparedFit::new(&data, &settings)?,
     };
     // The problem has its own copy, in the units of the fit.
     drop((data, reading));
@@ -251,7 +251,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     };
     let path = Checkpoint::path_for(&args.output);
     let from = match args.resume {
-        true => Some(Checkpoint::of(&path, &problem)?),
+        true => Some(Checkpoint::read_for(&path, &problem)?),
         false if !args.restart => {
             check_no_checkpoint(&path)?;
             None
@@ -259,11 +259,11 @@ pub(super) fn run(args: &Args) -> Result<()> {
         false => None,
     };
     let gpu = args.device.gpu_or_cpu()?;
-    let rhythm = Rhythm { report_every: (steps / 200).max(1), keep_every: args.checkpoint_every };
+    let schedule = TrainingSchedule { report_every: (steps / 200).max(1), save_every: args.checkpoint_every };
     let mut watch =
         Watch::new(args, &problem, path.clone(), from.as_ref().map_or(0, |from| from.state.steps))?;
     let start = Instant::now();
-    let outcome = problem.run(gpu.as_ref(), from.as_ref(), rhythm, &mut watch);
+    let outcome = problem.run(gpu.as_ref(), from.as_ref(), schedule, &mut watch);
     watch.finish();
     let outcome = outcome.map_err(|error| match error {
         Error::NonFinite(problem) => Error::NonFinite(format!(
@@ -294,7 +294,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         steps_per_second: f64::from(taken) / seconds.max(1e-9),
         stability,
         support,
-        constant: problem.constant(),
+        constant: problem.constant_variables(),
     };
     print_report(args.json, &report, || report.to_text(&problem, &path))
 }
@@ -379,7 +379,7 @@ static STOP: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 /// Shows how the fit goes, and keeps checkpoints.
 struct Watch<'a> {
     args: &'a Args,
-    problem: &'a Problem,
+    problem: &'a PreparedFit,
     path: PathBuf,
     bar: Option<ProgressBar>,
     start: Instant,
@@ -387,7 +387,7 @@ struct Watch<'a> {
     line: Instant,
 }
 
-fn steps_of(problem: &Problem) -> u32 {
+fn steps_of(problem: &PreparedFit) -> u32 {
     problem.recipe.solver.adam().map_or(0, |adam| adam.steps)
 }
 
@@ -395,7 +395,7 @@ fn steps_of(problem: &Problem) -> u32 {
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
 impl<'a> Watch<'a> {
-    fn new(args: &'a Args, problem: &'a Problem, path: PathBuf, first: u32) -> Result<Self> {
+    fn new(args: &'a Args, problem: &'a PreparedFit, path: PathBuf, first: u32) -> Result<Self> {
         let stop = STOP.clone();
         // A second Ctrl-C ends at once; a handler that is there already serves as well.
         let _ = ctrlc::set_handler(move || {
@@ -421,7 +421,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-impl Watcher for Watch<'_> {
+impl TrainingObserver for Watch<'_> {
     fn report(&mut self, record: &Record) {
         if self.args.json {
             let _ = print_json(record);
@@ -441,17 +441,17 @@ impl Watcher for Watch<'_> {
         }
     }
 
-    fn keep(&mut self, state: &State, log: &[Record]) -> Result<()> {
+    fn save(&mut self, state: &State, log: &[Record]) -> Result<()> {
         Checkpoint::new(self.problem, state, log).write(&self.path)
     }
 
-    fn stopped(&self) -> bool {
+    fn should_stop(&self) -> bool {
         STOP.load(Ordering::Relaxed)
     }
 }
 
 impl Report<'_> {
-    fn to_text(&self, problem: &Problem, checkpoint: &Path) -> String {
+    fn to_text(&self, problem: &PreparedFit, checkpoint: &Path) -> String {
         let recipe = &problem.recipe;
         let bandwidth = self.bandwidth.map_or(String::new(), |h| format!(", bandwidth {h:.4}"));
         let mut lines = vec![
@@ -471,7 +471,7 @@ impl Report<'_> {
             lines.push(format!("  {}", stability.sentence()));
         }
         let support = self.support.iter().flat_map(Support::sentences);
-        lines.extend(support.chain(problem.remark()).map(|remark| format!("  {remark}")));
+        lines.extend(support.chain(problem.constant_warning()).map(|remark| format!("  {remark}")));
         lines.push(match self.complete {
             true => format!("  written to {}", self.model.display()),
             false => format!("  stopped early; {} goes on with --resume", checkpoint.display()),

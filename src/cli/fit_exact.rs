@@ -4,7 +4,7 @@ use super::print_report;
 use super::progress::Watch;
 use crate::engine::Engine;
 use crate::engine::gpu::GpuEngine;
-use crate::fit::{ExactFit, Problem, Stability, Support, Tuning};
+use crate::fit::{ExactFit, PreparedFit, Stability, Support, Tuning};
 use crate::{Progress, Result, report};
 use serde::Serialize;
 use std::path::Path;
@@ -39,7 +39,7 @@ struct Report<'a> {
 }
 
 pub(super) fn run(
-    problem: &Problem,
+    problem: &PreparedFit,
     gpu: Option<&GpuEngine>,
     path: &Path,
     bootstrap: Option<usize>,
@@ -48,7 +48,7 @@ pub(super) fn run(
     let start = Instant::now();
     let progress = Arc::new(Progress::default());
     let watch = if json { Watch::json } else { Watch::new };
-    let shown = watch("fits", progress.clone(), problem.solves());
+    let shown = watch("fits", progress.clone(), problem.fit_count());
     let mut fit = problem.solve(gpu, &progress)?;
     drop(shown);
     let seconds = start.elapsed().as_secs_f64();
@@ -82,12 +82,12 @@ pub(super) fn run(
         stability: fit.stability.clone(),
         support: problem.support(&fit.model),
         tuning: fit.tuning.as_ref(),
-        constant: problem.constant(),
+        constant: problem.constant_variables(),
     };
     print_report(json, &answer, || to_text(&answer, problem, &fit))
 }
 
-fn to_text(report: &Report<'_>, problem: &Problem, fit: &ExactFit) -> String {
+fn to_text(report: &Report<'_>, problem: &PreparedFit, fit: &ExactFit) -> String {
     let mut lines = vec![fit.title(problem)];
     let mut say = |line: String| lines.push(format!("  {line}"));
     fit.course(problem, &report.device, report.seconds).into_iter().for_each(&mut say);

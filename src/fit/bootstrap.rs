@@ -3,7 +3,7 @@
 use super::choose::{Candidate, Common};
 use super::stabilize::shrunk;
 use super::tuning::resampled;
-use super::{MARGIN, Problem, Tuning, bounds};
+use super::{MARGIN, PreparedFit, Tuning, bounds};
 use crate::data::Dataset;
 use crate::engine::LossSpec;
 use crate::model::{Drift, Intervals, LawKind, Member, Parameters, Penalty, PenaltyKind};
@@ -20,7 +20,7 @@ const REFITTED: Tolerance = Tolerance { violation: 1e-6, steps: 20_000 };
 /// The share of resamples within an interval.
 const LEVEL: f64 = 0.95;
 
-impl Problem {
+impl PreparedFit {
     /// Intervals of every parameter: the middle 95 % of `count` fits to rows drawn with replacement from each environment,
     /// with the settings, or the average of settings, that the fit to all rows has. `progress` counts fits.
     pub fn bootstrap(&self, tuning: Option<&Tuning>, count: usize, progress: &Progress) -> Result<Intervals> {

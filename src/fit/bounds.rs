@@ -1,7 +1,7 @@
 //! The numbers that a fit takes: each by itself, and what they would need together with the data. All of this is known
 //! before anything is allocated.
 
-use super::{Form, Recipe, Strength};
+use super::{DriftForm, PenaltyStrength, Recipe};
 use crate::bounds::{room, within};
 use crate::{Error, Result};
 
@@ -18,7 +18,7 @@ pub const MOST_RESAMPLES: usize = 100_000;
 
 /// Checks every number of a recipe by itself.
 pub(super) fn check(recipe: &Recipe) -> Result<()> {
-    if let Some(Strength { lambda, .. }) = recipe.solver.strength()
+    if let Some(PenaltyStrength { lambda, .. }) = recipe.solver.strength()
         && !(lambda >= 0.0 && lambda.is_finite())
     {
         return Err(Error::invalid(format!("lambda is {lambda}, expected a finite number of at least 0")));
@@ -34,9 +34,9 @@ pub(super) fn check(recipe: &Recipe) -> Result<()> {
         within("batch", adam.batch, 2, MOST_ROWS)?;
     }
     match &recipe.form {
-        Form::Linear => Ok(()),
-        Form::Mlp { hidden, .. } => within("hidden", *hidden, 1, MOST_HIDDEN),
-        Form::Basis { diffusion, .. } => match diffusion.len() {
+        DriftForm::Linear => Ok(()),
+        DriftForm::Mlp { hidden, .. } => within("hidden", *hidden, 1, MOST_HIDDEN),
+        DriftForm::Basis { diffusion, .. } => match diffusion.len() {
             length if length > LONGEST_DIFFUSION => Err(Error::invalid(format!(
                 "diffusion has {length} letters, expected at most {LONGEST_DIFFUSION}"
             ))),
@@ -56,7 +56,7 @@ pub fn check_resamples(count: usize, parameters: f64) -> Result<()> {
 pub(super) fn check_training(recipe: &Recipe, dim: usize, environments: usize) -> Result<()> {
     let Some(adam) = recipe.solver.adam() else { return Ok(()) };
     let width = match recipe.form {
-        Form::Mlp { hidden, .. } => dim as f64 * hidden as f64,
+        DriftForm::Mlp { hidden, .. } => dim as f64 * hidden as f64,
         _ => dim as f64,
     };
     let rows = adam.batch as f64 * environments as f64;

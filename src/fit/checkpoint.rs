@@ -1,6 +1,6 @@
 //! A training's state on disk: written whole or not at all, so that whatever ends the program leaves one that serves.
 
-use super::{AdamRecipe, Fingerprint, Problem, Settings};
+use super::{AdamRecipe, Fingerprint, PreparedFit, Settings};
 use crate::engine::State;
 use crate::model::{Parameters, Tensor, TensorFile};
 use crate::{Error, Result};
@@ -44,7 +44,7 @@ impl Checkpoint {
     }
 
     /// Of a problem that has got so far.
-    pub fn new(problem: &Problem, state: &State, log: &[Record]) -> Checkpoint {
+    pub fn new(problem: &PreparedFit, state: &State, log: &[Record]) -> Checkpoint {
         Checkpoint {
             settings: problem.recipe.to_settings(),
             data: problem.fingerprint().clone(),
@@ -67,7 +67,7 @@ impl Checkpoint {
     }
 
     /// Reads the checkpoint of a problem: of its data and its settings.
-    pub fn of(path: &Path, problem: &Problem) -> Result<Checkpoint> {
+    pub fn read_for(path: &Path, problem: &PreparedFit) -> Result<Checkpoint> {
         let checkpoint = Checkpoint::read(path)?;
         if let Err(difference) = Fingerprint::check(&checkpoint.data, problem.fingerprint()) {
             return Err(Error::file(path, format!("was written for other data or edges: {difference}")));
@@ -145,16 +145,16 @@ mod tests {
     use super::*;
     use crate::Matrix;
     use crate::data::Dataset;
-    use crate::fit::{Rhythm, Unwatched};
+    use crate::fit::{TrainingSchedule, Unobserved};
 
     #[test]
     fn numbers_that_training_cannot_have_are_refused() {
         let data =
             Dataset::from_environments(vec![Matrix::from_fn(8, 2, |i, j| (i * (j + 1)) as f64)]).unwrap();
         let settings = Settings { steps: Some(2), batch: Some(4), ..Settings::default() };
-        let problem = Problem::new(&data, &settings).unwrap();
-        let rhythm = Rhythm { report_every: 1, keep_every: 1 };
-        let outcome = problem.run(None, None, rhythm, &mut Unwatched).unwrap();
+        let problem = PreparedFit::new(&data, &settings).unwrap();
+        let schedule = TrainingSchedule { report_every: 1, save_every: 1 };
+        let outcome = problem.run(None, None, schedule, &mut Unobserved).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.checkpoint.safetensors");
         let checkpoint = Checkpoint::new(&problem, &outcome.state, &outcome.log);

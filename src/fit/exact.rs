@@ -2,7 +2,7 @@
 
 use super::choose::{Candidate, Choice, Common, Fit, Method};
 use super::select::{self, Search, Selected};
-use super::{Problem, Recipe, Solver, Stability, Strength, TargetChoice, Tuning};
+use super::{PenaltyStrength, PreparedFit, Recipe, Solver, Stability, TargetChoice, Tuning};
 use crate::data::Dataset;
 use crate::engine::LossSpec;
 use crate::engine::gpu::GpuEngine;
@@ -44,9 +44,9 @@ pub struct ExactFit {
     pub tuning: Option<Tuning>,
 }
 
-impl Problem {
+impl PreparedFit {
     /// Fits that [`solve`](Self::solve) will make: what its progress counts up to.
-    pub fn solves(&self) -> u64 {
+    pub fn fit_count(&self) -> u64 {
         match &self.recipe.solver {
             Solver::Tuned { .. } => select::fits_of(self.recipe.kernel, &self.targets, self.knows_targets()),
             Solver::Chosen { .. } => self.choice(None).map_or(1, |choice| choice.fits()),
@@ -87,9 +87,9 @@ impl Problem {
     }
 
     fn choice<'a>(&'a self, gpu: Option<&'a GpuEngine>) -> Option<Choice<'a>> {
-        let Solver::Chosen { among, .. } = self.recipe.solver else { return None };
+        let Solver::Chosen { candidates: candidate_set, .. } = self.recipe.solver else { return None };
         let (common, known, seed) = (self.common(gpu), self.knows_targets(), self.recipe.seed);
-        Some(Choice { data: &self.data, common, among, known, seed })
+        Some(Choice { data: &self.data, common, candidate_set, known, seed })
     }
 
     /// The candidate of a fit by moments with given settings.
@@ -99,7 +99,7 @@ impl Problem {
             Solver::Structural(_) => Method::Structural,
             _ => return None,
         };
-        let penalty = self.recipe.solver.strength().as_ref().and_then(Strength::penalty);
+        let penalty = self.recipe.solver.strength().as_ref().and_then(PenaltyStrength::penalty);
         Some(Candidate { method, bandwidth: None, lambda: penalty.map_or(0.0, |penalty| penalty.lambda) })
     }
 

@@ -1,8 +1,8 @@
 //! From data to a model: by the exact solver ([`crate::solve`]) where the loss is convex, otherwise by Algorithm 1 of the
 //! paper, steps of Adam on batches.
 //!
-//! [`Problem::new`] turns data and [`Settings`] into everything a training needs; [`Problem::run`] takes the steps on
-//! any device and tells a [`Watcher`] how it goes. A step depends on the state and its own number alone, so a fit that
+//! [`PreparedFit::new`] turns data and [`Settings`] into everything a training needs; [`PreparedFit::run`] takes the steps on
+//! any device and tells a [`TrainingObserver`] how it goes. A step depends on the state and its own number alone, so a fit that
 //! goes on from a [`Checkpoint`] ends at the same bytes as one that was never interrupted.
 
 mod bootstrap;
@@ -31,11 +31,11 @@ pub(crate) use choose::considers_pairs;
 pub use exact::ExactFit;
 pub use fingerprint::Fingerprint;
 pub use knowledge::{Edge, EdgeKind, FORBIDDEN, Knowledge, REQUIRED};
-pub use recipe::{AdamRecipe, Among, Fixed, Form, Recipe, Solver, Strength};
+pub use recipe::{AdamRecipe, CandidateSet, DriftForm, FixedSettings, PenaltyStrength, Recipe, Solver};
 pub use settings::Settings;
-pub use stabilize::{MARGIN, Stability, Widest};
+pub use stabilize::{MARGIN, Stability, WidestVariable};
 pub use support::{Evidence, Support, VariableSupport};
-pub use tuning::{Cell, Outlook, Tuning};
+pub use tuning::{ExpectedError, ScoredSetting, Tuning};
 
 use crate::data::{Dataset, Standardization};
 use crate::engine::cpu::CpuTraining;
@@ -48,7 +48,7 @@ use crate::{Error, Matrix, Progress, Result};
 use std::sync::Arc;
 
 /// A fit, ready to run.
-pub struct Problem {
+pub struct PreparedFit {
     /// What is done, with the bandwidth resolved.
     pub recipe: Recipe,
     /// What training minimises.
@@ -66,33 +66,33 @@ pub struct Problem {
 }
 
 /// Who hears how a fit goes.
-pub trait Watcher {
+pub trait TrainingObserver {
     /// Every so many steps, and after the last.
     fn report(&mut self, record: &Record);
 
     /// Keeps the state: every so often, when the fit ends early, and after its last step.
-    fn keep(&mut self, state: &State, log: &[Record]) -> Result<()>;
+    fn save(&mut self, state: &State, log: &[Record]) -> Result<()>;
 
     /// Whether the fit shall end early.
-    fn stopped(&self) -> bool;
+    fn should_stop(&self) -> bool;
 }
 
 /// Hears nothing and keeps nothing.
-pub struct Unwatched;
+pub struct Unobserved;
 
-impl Watcher for Unwatched {
+impl TrainingObserver for Unobserved {
     fn report(&mut self, _: &Record) {}
 
-    fn keep(&mut self, _: &State, _: &[Record]) -> Result<()> {
+    fn save(&mut self, _: &State, _: &[Record]) -> Result<()> {
         Ok(())
     }
 
-    fn stopped(&self) -> bool {
+    fn should_stop(&self) -> bool {
         false
     }
 }
 
-/// Fits a model to data on the CPU: [`Problem`] in one call.
+/// Fits a model to data on the CPU: [`PreparedFit`] in one call.
 ///
 /// ```
 /// use skds::data::Dataset;
@@ -107,28 +107,28 @@ impl Watcher for Unwatched {
 /// # Ok::<(), skds::Error>(())
 /// ```
 pub fn fit(data: &Dataset, settings: &Settings) -> Result<(Model, Stability)> {
-    let problem = Problem::new(data, settings)?;
+    let problem = PreparedFit::new(data, settings)?;
     let Some(AdamRecipe { steps, .. }) = problem.recipe.solver.adam() else {
         let fit = problem.solve(None, &Progress::default())?;
         return Ok((fit.model, fit.stability));
     };
-    let rhythm = Rhythm { report_every: *steps, keep_every: *steps };
-    let outcome = problem.run(None, None, rhythm, &mut Unwatched)?;
+    let schedule = TrainingSchedule { report_every: *steps, save_every: *steps };
+    let outcome = problem.run(None, None, schedule, &mut Unobserved)?;
     problem.model(&outcome.state)
 }
 
 /// How often a fit speaks.
 #[derive(Clone, Copy, Debug)]
-pub struct Rhythm {
+pub struct TrainingSchedule {
     /// Steps between reports.
     pub report_every: u32,
     /// Steps between checkpoints.
-    pub keep_every: u32,
+    pub save_every: u32,
 }
 
 /// How a fit ended.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outcome {
+pub struct TrainingOutcome {
     /// The last state.
     pub state: State,
     /// The log.
@@ -137,17 +137,17 @@ pub struct Outcome {
     pub complete: bool,
 }
 
-impl Problem {
+impl PreparedFit {
     /// Settles the settings, standardises, resolves the bandwidth and prepares the initial parameters.
-    pub fn new(data: &Dataset, settings: &Settings) -> Result<Problem> {
-        Problem::of(data, settings, None)
+    pub fn new(data: &Dataset, settings: &Settings) -> Result<PreparedFit> {
+        PreparedFit::of(data, settings, None)
     }
 
     /// The same with what is known of the effects between the data's variables.
     ///
     /// ```
     /// use skds::data::Dataset;
-    /// use skds::fit::{Edge, EdgeKind, Knowledge, Problem, Settings};
+    /// use skds::fit::{Edge, EdgeKind, Knowledge, PreparedFit, Settings};
     /// use skds::model::Drift;
     /// use skds::{Matrix, Progress};
     ///
@@ -156,12 +156,12 @@ impl Problem {
     /// let never = Edge { source: "x1".into(), target: "x0".into(), kind: EdgeKind::Forbidden, weight: None };
     /// let known = Knowledge::new(data.names(), vec![never])?;
     /// let settings = Settings { lambda: Some(0.01), ..Settings::default() };
-    /// let fit = Problem::knowing(&data, &settings, known)?.solve(None, &Progress::default())?;
+    /// let fit = PreparedFit::with_knowledge(&data, &settings, known)?.solve(None, &Progress::default())?;
     /// let Drift::Linear { weights } = &fit.model.parameters.drift else { unreachable!() };
     /// assert_eq!(weights[(0, 1)], 0.0);
     /// # Ok::<(), skds::Error>(())
     /// ```
-    pub fn knowing(data: &Dataset, settings: &Settings, knowledge: Knowledge) -> Result<Problem> {
+    pub fn with_knowledge(data: &Dataset, settings: &Settings, knowledge: Knowledge) -> Result<PreparedFit> {
         if knowledge.names() != data.names() {
             return Err(Error::invalid(format!(
                 "edges are known between other variables: found {}, expected {}",
@@ -169,10 +169,10 @@ impl Problem {
                 data.names().join(", ")
             )));
         }
-        Problem::of(data, settings, Some(knowledge).filter(|knowledge| !knowledge.edges().is_empty()))
+        PreparedFit::of(data, settings, Some(knowledge).filter(|knowledge| !knowledge.edges().is_empty()))
     }
 
-    fn of(data: &Dataset, settings: &Settings, knowledge: Option<Knowledge>) -> Result<Problem> {
+    fn of(data: &Dataset, settings: &Settings, knowledge: Option<Knowledge>) -> Result<PreparedFit> {
         let mut recipe = settings.settle()?;
         let given = data;
         let units = recipe.standardize.then(|| Standardization::of(given));
@@ -214,7 +214,7 @@ impl Problem {
         };
         let targets = start::targets(&data, recipe.targets);
         let (design, basis) = match &recipe.form {
-            Form::Basis { features, diffusion } => {
+            DriftForm::Basis { features, diffusion } => {
                 let (own, fitted) = match &units {
                     Some(units) => Basis::with_standard(features, diffusion, given, units)?,
                     None => {
@@ -225,11 +225,22 @@ impl Problem {
                 let multipliers = knowledge.as_ref().map(Knowledge::multipliers);
                 (Design::basis_knowing(Arc::new(fitted), &data, multipliers)?, Some(Arc::new(own)))
             }
-            Form::Linear | Form::Mlp { .. } => (Design::Linear, None),
+            DriftForm::Linear | DriftForm::Mlp { .. } => (Design::Linear, None),
         };
         let fingerprint = Fingerprint::of(given, &targets, knowledge.as_ref());
         let constant = given.constant_variables().into_iter().map(|j| given.names()[j].clone()).collect();
-        Ok(Problem { recipe, spec, data, units, fingerprint, constant, targets, design, basis, knowledge })
+        Ok(PreparedFit {
+            recipe,
+            spec,
+            data,
+            units,
+            fingerprint,
+            constant,
+            targets,
+            design,
+            basis,
+            knowledge,
+        })
     }
 
     /// The data in the units of the fit.
@@ -248,12 +259,12 @@ impl Problem {
     }
 
     /// The variables that are constant in the first environment.
-    pub fn constant(&self) -> &[String] {
+    pub fn constant_variables(&self) -> &[String] {
         &self.constant
     }
 
     /// A word on variables that are constant in the first environment, if there are any.
-    pub fn remark(&self) -> Option<String> {
+    pub fn constant_warning(&self) -> Option<String> {
         const LISTED: usize = 10;
         let (first, more) = self.constant.split_at(self.constant.len().min(LISTED));
         let names = first.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
@@ -279,14 +290,14 @@ impl Problem {
 
     /// Runs the fit, on `gpu` or else on the CPU, from `from` or else from the start.
     ///
-    /// A NaN ends it with an error; the watcher has then kept the last good state.
+    /// A NaN ends it with an error; the observer has then kept the last good state.
     pub fn run(
         &self,
         gpu: Option<&GpuEngine>,
         from: Option<&Checkpoint>,
-        rhythm: Rhythm,
-        watcher: &mut dyn Watcher,
-    ) -> Result<Outcome> {
+        schedule: TrainingSchedule,
+        observer: &mut dyn TrainingObserver,
+    ) -> Result<TrainingOutcome> {
         let Some(AdamRecipe { steps, .. }) = self.recipe.solver.adam() else {
             return Err(Error::invalid("the solver is exact, expected adam to take steps with"));
         };
@@ -319,39 +330,39 @@ impl Problem {
             training.restore(&from.state)?;
             (log, step) = (from.log.clone(), from.state.steps);
         }
-        while step < *steps && !watcher.stopped() {
+        while step < *steps && !observer.should_stop() {
             let taken = training.step();
             step += 1;
             let last = step == *steps;
             let standing = match taken {
-                Ok(()) if step % rhythm.report_every == 0 || step % rhythm.keep_every == 0 || last => {
+                Ok(()) if step % schedule.report_every == 0 || step % schedule.save_every == 0 || last => {
                     training.standing().map(Some)
                 }
                 other => other.map(|()| None),
             };
             match standing {
                 Ok(Some(standing)) => {
-                    if step % rhythm.report_every == 0 || last {
+                    if step % schedule.report_every == 0 || last {
                         let record = Record { step, loss: standing.loss, penalty: standing.penalty };
                         log.push(record);
-                        watcher.report(&record);
+                        observer.report(&record);
                     }
-                    if step % rhythm.keep_every == 0 && !last {
-                        watcher.keep(&training.state()?, &log)?;
+                    if step % schedule.save_every == 0 && !last {
+                        observer.save(&training.state()?, &log)?;
                     }
                 }
                 Ok(None) => {}
                 Err(error @ Error::NonFinite(_)) => {
-                    watcher.keep(&training.state()?, &log)?;
+                    observer.save(&training.state()?, &log)?;
                     return Err(error);
                 }
                 Err(other) => return Err(other),
             }
         }
         let state = training.state()?;
-        watcher.keep(&state, &log)?;
+        observer.save(&state, &log)?;
         let complete = state.steps == *steps;
-        Ok(Outcome { state, log, complete })
+        Ok(TrainingOutcome { state, log, complete })
     }
 
     /// The model that a state stands for, made stable if the settings ask for it; and what was found of it.

@@ -14,7 +14,7 @@ use crate::objective::{Estimator, Objective};
 #[non_exhaustive]
 pub struct Recipe {
     /// The drift.
-    pub form: Form,
+    pub form: DriftForm,
     /// What the noise of a linear drift does, unless that is to be chosen.
     pub law: LawKind,
     /// The loss over pairs, where there is one.
@@ -37,7 +37,7 @@ pub struct Recipe {
 
 /// The form of the drift.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Form {
+pub enum DriftForm {
     /// b(x) = W x + biases.
     Linear,
     /// One network per variable.
@@ -56,13 +56,13 @@ pub enum Form {
     },
 }
 
-impl Form {
+impl DriftForm {
     /// Its name.
     pub fn kind(&self) -> ModelKind {
         match self {
-            Form::Linear => ModelKind::Linear,
-            Form::Mlp { .. } => ModelKind::Mlp,
-            Form::Basis { .. } => ModelKind::Basis,
+            DriftForm::Linear => ModelKind::Linear,
+            DriftForm::Mlp { .. } => ModelKind::Mlp,
+            DriftForm::Basis { .. } => ModelKind::Basis,
         }
     }
 }
@@ -75,16 +75,16 @@ pub enum Solver {
         /// Which pairs.
         pairs: Estimator,
         /// The bandwidth and the penalty.
-        fixed: Fixed,
+        fixed: FixedSettings,
     },
     /// The convex minimum of KDS with the quadratic kernel, which sees means and covariances alone, at one penalty.
-    Moments(Strength),
+    Moments(PenaltyStrength),
     /// Structural equations by their likelihood, at one penalty.
-    Structural(Strength),
+    Structural(PenaltyStrength),
     /// A linear model, or several that are averaged, chosen by what they predict.
     Chosen {
         /// What is considered, beside no effect at all.
-        among: Among,
+        candidates: CandidateSet,
         /// Which pairs SKDS averages over.
         pairs: Estimator,
     },
@@ -98,7 +98,7 @@ pub enum Solver {
         /// Which pairs of a batch.
         pairs: Estimator,
         /// The bandwidth and the penalty.
-        fixed: Fixed,
+        fixed: FixedSettings,
         /// The steps.
         adam: AdamRecipe,
     },
@@ -106,7 +106,7 @@ pub enum Solver {
 
 /// What a choice considers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Among {
+pub enum CandidateSet {
     /// All of the following.
     All,
     /// KDS by moments and SKDS.
@@ -121,14 +121,14 @@ pub enum Among {
 
 /// A penalty, where there is no bandwidth.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Strength {
+pub struct PenaltyStrength {
     /// What is penalised.
     pub penalty: PenaltyChoice,
     /// How strongly.
     pub lambda: f64,
 }
 
-impl Strength {
+impl PenaltyStrength {
     /// The penalty, if there is one.
     pub fn penalty(&self) -> Option<Penalty> {
         self.penalty.kind().map(|kind| Penalty { kind, lambda: self.lambda })
@@ -137,7 +137,7 @@ impl Strength {
 
 /// A bandwidth and a penalty.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Fixed {
+pub struct FixedSettings {
     /// Of the kernel.
     pub bandwidth: Bandwidth,
     /// What is penalised.
@@ -172,7 +172,7 @@ impl Solver {
     }
 
     /// The bandwidth and the penalty, where there is one of each.
-    pub fn fixed(&self) -> Option<&Fixed> {
+    pub fn fixed(&self) -> Option<&FixedSettings> {
         match self {
             Solver::Exact { fixed, .. } | Solver::Adam { fixed, .. } => Some(fixed),
             Solver::Moments(_) | Solver::Structural(_) | Solver::Chosen { .. } | Solver::Tuned { .. } => None,
@@ -180,10 +180,10 @@ impl Solver {
     }
 
     /// The strength of the penalty, unless it is to be chosen.
-    pub fn strength(&self) -> Option<Strength> {
+    pub fn strength(&self) -> Option<PenaltyStrength> {
         match self {
             Solver::Exact { fixed, .. } | Solver::Adam { fixed, .. } => {
-                Some(Strength { penalty: fixed.penalty, lambda: fixed.lambda })
+                Some(PenaltyStrength { penalty: fixed.penalty, lambda: fixed.lambda })
             }
             Solver::Moments(strength) | Solver::Structural(strength) => Some(*strength),
             Solver::Chosen { .. } | Solver::Tuned { .. } => None,
@@ -204,21 +204,23 @@ impl Recipe {
     pub fn to_settings(&self) -> Settings {
         let (fixed, adam, strength) = (self.solver.fixed(), self.solver.adam(), self.solver.strength());
         let (hidden, activation) = match self.form {
-            Form::Mlp { hidden, activation } => (Some(hidden), Some(activation)),
+            DriftForm::Mlp { hidden, activation } => (Some(hidden), Some(activation)),
             _ => (None, None),
         };
         let (features, diffusion) = match &self.form {
-            Form::Basis { features, diffusion } => (Some(features.clone()), Some(diffusion.clone())),
+            DriftForm::Basis { features, diffusion } => (Some(features.clone()), Some(diffusion.clone())),
             _ => (None, None),
         };
         let quadratic = Some(KernelChoice::Quadratic);
         let (law, objective, kernel) = match &self.solver {
-            Solver::Chosen { among: Among::All, .. } => (None, None, None),
-            Solver::Chosen { among: Among::Diffusions, .. } => (Some(LawKind::Diffusion), None, None),
-            Solver::Chosen { among: Among::Structural, .. } | Solver::Structural(_) => {
+            Solver::Chosen { candidates: CandidateSet::All, .. } => (None, None, None),
+            Solver::Chosen { candidates: CandidateSet::Diffusions, .. } => {
+                (Some(LawKind::Diffusion), None, None)
+            }
+            Solver::Chosen { candidates: CandidateSet::Structural, .. } | Solver::Structural(_) => {
                 (Some(LawKind::Structural), None, None)
             }
-            Solver::Chosen { among: Among::Kds, .. } | Solver::Moments(_) => {
+            Solver::Chosen { candidates: CandidateSet::Kds, .. } | Solver::Moments(_) => {
                 (None, Some(Objective::Kds), quadratic)
             }
             _ => (None, Some(self.objective), Some(KernelChoice::of(self.kernel))),

@@ -6,7 +6,7 @@
 //! best by more than the standard error of their difference.
 
 use super::choose::Method;
-use super::tuning::{Cell, ENOUGH, Tuning, enough, intervened, multiples};
+use super::tuning::{ENOUGH, ScoredSetting, Tuning, enough, intervened, multiples};
 use crate::data::Dataset;
 use crate::engine::gpu::GpuEngine;
 use crate::kernel::{Bandwidth, Kernel, KernelKind};
@@ -136,13 +136,13 @@ impl Search<'_> {
                 Ok(fits.iter().map(|fit| judge.held_out_loss(fit, held_out)).collect())
             })
             .collect::<Result<_>>()?;
-        let mut cells: Vec<Cell> = (0..exacts.len() * PENALTIES)
+        let mut cells: Vec<ScoredSetting> = (0..exacts.len() * PENALTIES)
             .map(|c| {
                 let (h, l) = (c / PENALTIES, c % PENALTIES);
                 let of_fold = |fold: usize| scores[h * folds.len() + fold][l];
                 let scores: Vec<f64> = (0..folds.len()).map(of_fold).collect();
                 let (score, error) = mean_and_error(&scores);
-                Cell {
+                ScoredSetting {
                     method: Method::Skds,
                     bandwidth: (self.kernel != KernelKind::ImqPlus).then_some(bandwidths[h]),
                     penalty: PenaltyKind::Ingoing,
@@ -180,7 +180,7 @@ fn rounded(value: f64) -> f64 {
 }
 
 /// The largest penalty at the best cell's bandwidth that is not clearly worse than the best.
-fn chosen(cells: &[Cell]) -> usize {
+fn chosen(cells: &[ScoredSetting]) -> usize {
     let best = (0..cells.len()).fold(0, |best, c| {
         if cells[c].score.unwrap_or(f64::INFINITY) < cells[best].score.unwrap_or(f64::INFINITY) {
             c
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn the_largest_penalty_that_is_as_good_is_taken() {
-        let cell = |scores: [f64; 3]| Cell {
+        let cell = |scores: [f64; 3]| ScoredSetting {
             method: Method::Skds,
             bandwidth: Some(1.0),
             penalty: PenaltyKind::Ingoing,

@@ -3,7 +3,7 @@
 //! Nothing here has a default. What is not given is `None`, and [`Settings::settle`] alone turns what was given into a
 //! [`Recipe`], in which everything is decided.
 
-use super::recipe::{AdamRecipe, Among, Fixed, Form, Recipe, Solver, Strength};
+use super::recipe::{AdamRecipe, CandidateSet, DriftForm, FixedSettings, PenaltyStrength, Recipe, Solver};
 use super::{
     EnvironmentsPerStep, EstimatorChoice, KernelChoice, ModelKind, PenaltyChoice, SolverChoice, TargetChoice,
     bounds,
@@ -109,7 +109,7 @@ impl Settings {
             form,
             law: self.law.unwrap_or_default(),
             objective: match &solver {
-                Solver::Moments(_) | Solver::Chosen { among: Among::Kds, .. } => Objective::Kds,
+                Solver::Moments(_) | Solver::Chosen { candidates: CandidateSet::Kds, .. } => Objective::Kds,
                 _ => self.objective.unwrap_or(Objective::Skds),
             },
             kernel: self.kernel.and_then(KernelChoice::kind).unwrap_or(KernelKind::TiltedRbf),
@@ -125,8 +125,8 @@ impl Settings {
     }
 
     /// Structural equations are linear, and have neither a loss over pairs nor steps of Adam.
-    fn check_law(&self, form: &Form) -> Result<()> {
-        if self.law.is_some() && *form != Form::Linear {
+    fn check_law(&self, form: &DriftForm) -> Result<()> {
+        if self.law.is_some() && *form != DriftForm::Linear {
             return Err(Error::invalid(format!(
                 "law is given with the model {}, expected the model linear",
                 form.kind()
@@ -150,7 +150,7 @@ impl Settings {
     }
 
     /// With the quadratic kernel KDS of a linear model sees moments alone.
-    fn check_quadratic(&self, form: &Form) -> Result<()> {
+    fn check_quadratic(&self, form: &DriftForm) -> Result<()> {
         if self.kernel != Some(KernelChoice::Quadratic) {
             return Ok(());
         }
@@ -158,7 +158,9 @@ impl Settings {
             Err(Error::invalid(format!("{found} is given with the kernel quadratic, expected {expected}")))
         };
         match self {
-            _ if *form != Form::Linear => refused(&format!("the model {}", form.kind()), "the model linear"),
+            _ if *form != DriftForm::Linear => {
+                refused(&format!("the model {}", form.kind()), "the model linear")
+            }
             Settings { objective: Some(Objective::Skds), .. } => refused("the objective skds", "kds"),
             Settings { solver: Some(SolverChoice::Adam), .. } => refused("the solver adam", "the exact one"),
             Settings { bandwidth: Some(_), .. } => refused("bandwidth", "none: the kernel has none"),
@@ -170,7 +172,7 @@ impl Settings {
         }
     }
 
-    fn form(&self) -> Result<Form> {
+    fn form(&self) -> Result<DriftForm> {
         let kind = self.model.unwrap_or(ModelKind::Linear);
         let only_for = |wanted: ModelKind, given: &[(&str, bool)]| match given
             .iter()
@@ -190,12 +192,12 @@ impl Settings {
             &[("features", self.features.is_some()), ("diffusion", self.diffusion.is_some())],
         )?;
         Ok(match kind {
-            ModelKind::Linear => Form::Linear,
-            ModelKind::Mlp => Form::Mlp {
+            ModelKind::Linear => DriftForm::Linear,
+            ModelKind::Mlp => DriftForm::Mlp {
                 hidden: self.hidden.unwrap_or(8),
                 activation: self.activation.unwrap_or(Activation::Sigmoid),
             },
-            ModelKind::Basis => Form::Basis {
+            ModelKind::Basis => DriftForm::Basis {
                 features: self.features.clone().unwrap_or(FeatureChoice::Polynomial(2)),
                 diffusion: self.diffusion.clone().unwrap_or_else(|| "1".into()),
             },
@@ -215,7 +217,7 @@ impl Settings {
     }
 
     /// Which solver: the exact one where it applies, unless an option of Adam is given.
-    fn solver(&self, form: &Form) -> Result<Solver> {
+    fn solver(&self, form: &DriftForm) -> Result<Solver> {
         let exact = self.is_exact(form)?;
         let strength = [
             ("bandwidth", self.bandwidth.is_some()),
@@ -229,7 +231,7 @@ impl Settings {
             EstimatorChoice::U => Estimator::U,
             EstimatorChoice::V => Estimator::V,
         };
-        let fixed = Fixed {
+        let fixed = FixedSettings {
             bandwidth: self.bandwidth.unwrap_or(Bandwidth::Auto),
             penalty: self.penalty.unwrap_or(PenaltyChoice::Both),
             lambda: self.lambda.unwrap_or(0.1),
@@ -255,53 +257,55 @@ impl Settings {
             (Some(tune), _) => tune,
             (None, given) => given.is_none(),
         };
-        if matches!(form, Form::Basis { .. }) {
+        if matches!(form, DriftForm::Basis { .. }) {
             return Ok(if chooses { Solver::Tuned { pairs } } else { Solver::Exact { pairs, fixed } });
         }
         // Single effects, as where these penalties are chosen.
         let penalty = self.penalty.unwrap_or(PenaltyChoice::Ingoing);
-        let strength = Strength { penalty, lambda: fixed.lambda };
-        Ok(match self.among() {
+        let strength = PenaltyStrength { penalty, lambda: fixed.lambda };
+        Ok(match self.candidate_set() {
             None if self.tune == Some(true) => {
                 return Err(Error::invalid(
                     "tune is given with kds over pairs, expected the kernel quadratic or a penalty",
                 ));
             }
             None => Solver::Exact { pairs, fixed },
-            Some(among) if chooses => Solver::Chosen { among, pairs },
-            Some(Among::Kds) => Solver::Moments(strength),
-            Some(Among::Structural) => Solver::Structural(strength),
-            Some(Among::All | Among::Diffusions | Among::Skds) => Solver::Exact { pairs, fixed },
+            Some(candidates) if chooses => Solver::Chosen { candidates, pairs },
+            Some(CandidateSet::Kds) => Solver::Moments(strength),
+            Some(CandidateSet::Structural) => Solver::Structural(strength),
+            Some(CandidateSet::All | CandidateSet::Diffusions | CandidateSet::Skds) => {
+                Solver::Exact { pairs, fixed }
+            }
         })
     }
 
-    /// What a choice among linear models considers; none if it is KDS over pairs, which is not chosen among.
-    fn among(&self) -> Option<Among> {
+    /// The candidates for the choice of a linear model; none for KDS over pairs, whose settings are not chosen.
+    fn candidate_set(&self) -> Option<CandidateSet> {
         if self.law == Some(LawKind::Structural) {
-            return Some(Among::Structural);
+            return Some(CandidateSet::Structural);
         }
         // A kernel with a bandwidth, or an estimator, speaks of pairs.
         let pairs = self.kernel.and_then(KernelChoice::kind).is_some()
             || self.bandwidth.is_some()
             || self.estimator.is_some_and(|estimator| estimator != EstimatorChoice::Auto);
         match (self.objective, self.kernel) {
-            (_, Some(KernelChoice::Quadratic)) => Some(Among::Kds),
+            (_, Some(KernelChoice::Quadratic)) => Some(CandidateSet::Kds),
             (Some(Objective::Kds), _) if pairs => None,
-            (Some(Objective::Kds), _) => Some(Among::Kds),
-            (Some(Objective::Skds), _) => Some(Among::Skds),
-            (None, _) if pairs => Some(Among::Skds),
-            (None, _) if self.law == Some(LawKind::Diffusion) => Some(Among::Diffusions),
-            (None, _) => Some(Among::All),
+            (Some(Objective::Kds), _) => Some(CandidateSet::Kds),
+            (Some(Objective::Skds), _) => Some(CandidateSet::Skds),
+            (None, _) if pairs => Some(CandidateSet::Skds),
+            (None, _) if self.law == Some(LawKind::Diffusion) => Some(CandidateSet::Diffusions),
+            (None, _) => Some(CandidateSet::All),
         }
     }
 
     /// Whether the exact solver does it.
-    fn is_exact(&self, form: &Form) -> Result<bool> {
+    fn is_exact(&self, form: &DriftForm) -> Result<bool> {
         let objective = self.objective.unwrap_or(Objective::Skds);
         let applies = match form {
-            Form::Linear => true,
-            Form::Basis { .. } => objective == Objective::Skds,
-            Form::Mlp { .. } => false,
+            DriftForm::Linear => true,
+            DriftForm::Basis { .. } => objective == Objective::Skds,
+            DriftForm::Mlp { .. } => false,
         };
         let asked = self.solver.unwrap_or(SolverChoice::Auto);
         let option = self.option_of_adam();
@@ -322,7 +326,7 @@ impl Settings {
                 )));
             }
         };
-        if !exact && matches!(form, Form::Basis { .. }) {
+        if !exact && matches!(form, DriftForm::Basis { .. }) {
             let found = match (option, objective) {
                 (Some(option), _) => option.to_owned(),
                 (None, Objective::Kds) => "the objective kds".into(),
@@ -372,7 +376,7 @@ mod tests {
 
     #[test]
     fn a_value_that_is_given_counts_even_if_it_equals_the_default() {
-        assert!(matches!(settled("").solver, Solver::Chosen { among: Among::All, .. }));
+        assert!(matches!(settled("").solver, Solver::Chosen { candidates: CandidateSet::All, .. }));
         for text in ["lambda = 0.1", "bandwidth = \"auto\"", "penalty = \"both\"", "tune = false"] {
             assert!(matches!(settled(text).solver, Solver::Exact { .. }), "{text}");
         }
@@ -390,27 +394,33 @@ mod tests {
 
     #[test]
     fn what_is_given_fixes_its_part_of_the_choice() {
-        let among = |text: &str| match settled(text).solver {
-            Solver::Chosen { among, .. } => Some(among),
+        let candidate_set = |text: &str| match settled(text).solver {
+            Solver::Chosen { candidates, .. } => Some(candidates),
             _ => None,
         };
         for (text, expected) in [
-            ("", Among::All),
-            ("solver = \"exact\"", Among::All),
-            ("law = \"diffusion\"", Among::Diffusions),
-            ("law = \"structural\"", Among::Structural),
-            ("objective = \"kds\"", Among::Kds),
-            ("kernel = \"quadratic\"", Among::Kds),
-            ("objective = \"skds\"", Among::Skds),
-            ("kernel = \"rbf\"", Among::Skds),
-            ("estimator = \"u\"", Among::Skds),
+            ("", CandidateSet::All),
+            ("solver = \"exact\"", CandidateSet::All),
+            ("law = \"diffusion\"", CandidateSet::Diffusions),
+            ("law = \"structural\"", CandidateSet::Structural),
+            ("objective = \"kds\"", CandidateSet::Kds),
+            ("kernel = \"quadratic\"", CandidateSet::Kds),
+            ("objective = \"skds\"", CandidateSet::Skds),
+            ("kernel = \"rbf\"", CandidateSet::Skds),
+            ("estimator = \"u\"", CandidateSet::Skds),
         ] {
-            assert_eq!(among(text), Some(expected), "{text}");
+            assert_eq!(candidate_set(text), Some(expected), "{text}");
         }
         let by_moments = settled("objective = \"kds\"\nlambda = 0.2").solver;
-        assert_eq!(by_moments, Solver::Moments(Strength { penalty: PenaltyChoice::Ingoing, lambda: 0.2 }));
+        assert_eq!(
+            by_moments,
+            Solver::Moments(PenaltyStrength { penalty: PenaltyChoice::Ingoing, lambda: 0.2 })
+        );
         let structural = settled("law = \"structural\"\npenalty = \"both\"").solver;
-        assert_eq!(structural, Solver::Structural(Strength { penalty: PenaltyChoice::Both, lambda: 0.1 }));
+        assert_eq!(
+            structural,
+            Solver::Structural(PenaltyStrength { penalty: PenaltyChoice::Both, lambda: 0.1 })
+        );
         // Over pairs KDS has one bandwidth and penalty.
         let pairs = settled("objective = \"kds\"\nkernel = \"rbf\"");
         assert!(matches!(pairs.solver, Solver::Exact { .. }) && pairs.objective == Objective::Kds);

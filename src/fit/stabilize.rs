@@ -39,12 +39,12 @@ pub struct Stability {
     pub outside: Option<f64>,
     /// The variable whose law is widest, compared with the data (MLP).
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub widest: Option<Widest>,
+    pub widest: Option<WidestVariable>,
 }
 
 /// How wide the law of a variable is.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Widest {
+pub struct WidestVariable {
     /// Its name.
     pub variable: String,
     /// The standard deviation of its law over that of the data.
@@ -176,7 +176,7 @@ fn share_outside(model: &Model, basis: &Basis) -> Result<f64> {
 
 /// The variable whose law is widest compared with an environment of the data: an observational one if there is one. A few
 /// chains for as long as thirty times a variable's memory tell; if they run away, there is no law.
-fn widest(model: &Model, data: &Dataset) -> Result<Option<Widest>> {
+fn widest(model: &Model, data: &Dataset) -> Result<Option<WidestVariable>> {
     let e = data.observational().unwrap_or(0);
     let intervention = match model.parameters.shift {
         Some(_) => Intervention::of_environment(model, e)?,
@@ -192,7 +192,7 @@ fn widest(model: &Model, data: &Dataset) -> Result<Option<Widest>> {
     let (_, observed) = moments(&data.environment(e));
     let ratios = modelled.iter().zip(&observed).map(|(law, data)| law / data.max(f64::MIN_POSITIVE));
     let widest = ratios.enumerate().max_by(|a, b| a.1.total_cmp(&b.1));
-    Ok(widest.map(|(j, ratio)| Widest { variable: model.names[j].clone(), ratio }))
+    Ok(widest.map(|(j, ratio)| WidestVariable { variable: model.names[j].clone(), ratio }))
 }
 
 /// Chains that tell how wide a law is, to a tenth.
@@ -224,7 +224,7 @@ impl Stability {
                 100.0 * self.outside.unwrap_or(0.0)
             ),
             (true, ..) => match &self.widest {
-                Some(Widest { variable, ratio }) if *ratio > MUCH_WIDER => format!(
+                Some(WidestVariable { variable, ratio }) if *ratio > MUCH_WIDER => format!(
                     "WIDER THAN THE DATA: the model's '{variable}' has {ratio:.1} times the standard deviation of the data's, so loops of \
                      effects hold it where no data is; try a larger --lambda, or the linear model"
                 ),

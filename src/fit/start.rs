@@ -1,6 +1,6 @@
 //! What a fit starts from: parameters near zero, shifts near where the data says, and what stays fixed.
 
-use super::{Form, Recipe, TargetChoice};
+use super::{DriftForm, Recipe, TargetChoice};
 use crate::Matrix;
 use crate::data::Dataset;
 use crate::model::{Drift, Noise, Parameters, REFUSED};
@@ -32,9 +32,9 @@ pub(super) fn parameters(data: &Dataset, recipe: &Recipe, targets: &Matrix<bool>
         })
     };
     let drift = match recipe.form {
-        Form::Basis { .. } => unreachable!("{REFUSED}"),
-        Form::Linear => Drift::Linear { weights: small(d, d) },
-        Form::Mlp { hidden, activation } => Drift::Mlp {
+        DriftForm::Basis { .. } => unreachable!("{REFUSED}"),
+        DriftForm::Linear => Drift::Linear { weights: small(d, d) },
+        DriftForm::Mlp { hidden, activation } => Drift::Mlp {
             activation,
             hidden_weights: small(d * hidden, d),
             hidden_biases: small(d, hidden),

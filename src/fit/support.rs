@@ -1,6 +1,6 @@
 //! What a fit's effects rest on: interventions, or covariances alone, which cannot tell every effect from every other.
 
-use super::{Problem, TargetChoice};
+use super::{PreparedFit, TargetChoice};
 use crate::data::Dataset;
 use crate::model::{Drift, Model};
 use crate::named::by_name;
@@ -52,7 +52,7 @@ pub struct Support {
     pub unidentified_count: usize,
 }
 
-impl Problem {
+impl PreparedFit {
     /// What tells of the effects of a model that was fitted to this problem.
     pub fn support(&self, model: &Model) -> Support {
         let known = self.recipe.targets == TargetChoice::Known;
@@ -222,7 +222,7 @@ mod tests {
 
     fn support(weights: Vec<f64>, errors: f64) -> Support {
         let settings = Settings { lambda: Some(0.1), ..Settings::default() };
-        let problem = Problem::new(&data(errors), &settings).unwrap();
+        let problem = PreparedFit::new(&data(errors), &settings).unwrap();
         let parameters = Parameters {
             drift: Drift::Linear { weights: Matrix::from_rows(3, 3, weights) },
             biases: vec![0.0; 3],

@@ -17,7 +17,7 @@ pub(super) const ENOUGH: usize = 3;
 
 /// A setting and how it did.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Cell {
+pub struct ScoredSetting {
     /// How it is fitted.
     #[serde(serialize_with = "by_name::serialize")]
     pub method: Method,
@@ -45,7 +45,7 @@ pub struct Cell {
 
 /// How well a model is expected to predict an intervention that nobody has seen, compared with no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Outlook {
+pub struct ExpectedError {
     /// Squared error of means over that of no effect, geometric mean.
     pub ratio: f64,
     /// The lower end of its 95 % interval.
@@ -64,12 +64,12 @@ pub struct Tuning {
     /// Interventions that were left out.
     pub interventions: usize,
     /// All settings.
-    pub cells: Vec<Cell>,
+    pub cells: Vec<ScoredSetting>,
     /// The number of the one with the largest weight.
     pub leading: usize,
     /// What to expect, where interventions were left out.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub outlook: Option<Outlook>,
+    pub outlook: Option<ExpectedError>,
     /// What was not considered, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
@@ -117,7 +117,7 @@ fn picked(data: &Dataset, rows: &[usize]) -> Matrix<f64> {
     Matrix::from_rows(rows.len(), data.dim(), values)
 }
 
-impl Cell {
+impl ScoredSetting {
     /// In words: the method and its settings.
     fn described(&self) -> String {
         let bandwidth = self.bandwidth.map_or(String::new(), |h| format!("bandwidth {h:.2}, "));
@@ -131,25 +131,25 @@ impl Cell {
 impl Tuning {
     /// The settings that have a share in the model, with it, in their order.
     pub(super) fn shares(&self) -> Vec<(f64, Candidate)> {
-        let of = |&Cell { method, bandwidth, lambda, weight, .. }: &Cell| {
+        let of = |&ScoredSetting { method, bandwidth, lambda, weight, .. }: &ScoredSetting| {
             (weight, Candidate { method, bandwidth, lambda })
         };
         self.cells.iter().filter(|cell| cell.weight > 0.0).map(of).collect()
     }
 
     /// The cell without effects; none where models of given functions are judged by their loss.
-    fn no_effect(&self) -> Option<&Cell> {
+    fn no_effect(&self) -> Option<&ScoredSetting> {
         self.cells.iter().find(|cell| cell.method == Method::Nothing)
     }
 
     /// A cell's error over that of no effect, if both are known.
-    pub(crate) fn over_no_effect(&self, cell: &Cell) -> Option<f64> {
+    pub(crate) fn over_no_effect(&self, cell: &ScoredSetting) -> Option<f64> {
         Some((cell.score? - self.no_effect()?.score?).exp())
     }
 
     /// The cells that have a share in the model, the largest first.
-    pub fn members(&self) -> Vec<&Cell> {
-        let mut order: Vec<&Cell> = self.cells.iter().filter(|cell| cell.weight > 0.0).collect();
+    pub fn members(&self) -> Vec<&ScoredSetting> {
+        let mut order: Vec<&ScoredSetting> = self.cells.iter().filter(|cell| cell.weight > 0.0).collect();
         order.sort_by(|a, b| b.weight.total_cmp(&a.weight));
         order
     }
@@ -233,7 +233,7 @@ impl Tuning {
         if self.is_by_loss() {
             return None;
         }
-        let Some(Outlook { ratio, low, high }) = self.outlook else {
+        let Some(ExpectedError { ratio, low, high }) = self.outlook else {
             return Some(format!(
                 "{} known interventions are fewer than {ENOUGH}: held-out rows tell how well the law is met, not what an intervention \
                  does",

@@ -2,13 +2,17 @@
 
 use crate::Result;
 use crate::files::output;
-use crate::fit::{Cell, ExactFit, Outcome, Problem, Stability, Tuning};
+use crate::fit::{ExactFit, PreparedFit, ScoredSetting, Stability, TrainingOutcome, Tuning};
 use crate::model::Model;
 use std::io::Write;
 use std::path::Path;
 
 /// Writes what training led to: the log, a picture of the loss and the model. Returns the model and what was found of it.
-pub fn write_trained(problem: &Problem, outcome: &Outcome, path: &Path) -> Result<(Model, Stability)> {
+pub fn write_trained(
+    problem: &PreparedFit,
+    outcome: &TrainingOutcome,
+    path: &Path,
+) -> Result<(Model, Stability)> {
     output::write_atomically(&path.with_extension("log.jsonl"), |writer| {
         for record in &outcome.log {
             serde_json::to_writer(&mut *writer, record)?;
@@ -38,7 +42,9 @@ fn write_table(tuning: &Tuning, path: &Path) -> Result<()> {
     output::write_atomically(path, |writer| {
         writeln!(writer, "method,bandwidth,penalty,lambda,score,error,ratio,weight")?;
         let text = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
-        for Cell { method, bandwidth, penalty, lambda, score, error, ratio, weight, .. } in &tuning.cells {
+        for ScoredSetting { method, bandwidth, penalty, lambda, score, error, ratio, weight, .. } in
+            &tuning.cells
+        {
             let (bandwidth, score, error, ratio) =
                 (text(*bandwidth), text(*score), text(*error), text(*ratio));
             writeln!(writer, "{method},{bandwidth},{penalty},{lambda},{score},{error},{ratio},{weight}")?;

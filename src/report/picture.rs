@@ -1,6 +1,6 @@
 //! Pictures of fits and of their effects.
 
-use crate::fit::{Cell, Method, Record, Tuning};
+use crate::fit::{Method, Record, ScoredSetting, Tuning};
 use crate::graph::Graph;
 use crate::model::PenaltyKind;
 use crate::objective::Objective;
@@ -92,7 +92,7 @@ fn paths(tuning: &Tuning) -> Panel {
 
 /// A matrix of scores for each kind of penalty: bandwidths down, λ across.
 fn panels(tuning: &Tuning) -> Vec<Panel> {
-    let score = |cell: &Cell| cell.score.unwrap_or(f64::NAN);
+    let score = |cell: &ScoredSetting| cell.score.unwrap_or(f64::NAN);
     let best = tuning.cells.iter().map(score).fold(f64::INFINITY, f64::min);
     let mut kinds: Vec<PenaltyKind> = Vec::new();
     for cell in &tuning.cells {

@@ -1,14 +1,14 @@
 //! What an exact fit was and what it found, in sentences: the same at the command line and from the service.
 
-use crate::fit::{ExactFit, Form, Problem, Solver, Strength, Support};
+use crate::fit::{DriftForm, ExactFit, PenaltyStrength, PreparedFit, Solver, Support};
 use crate::objective::Objective;
 
 impl ExactFit {
     /// What was fitted.
-    pub fn title(&self, problem: &Problem) -> String {
+    pub fn title(&self, problem: &PreparedFit) -> String {
         let recipe = &problem.recipe;
         let kind = recipe.form.kind();
-        let penalty = match recipe.solver.strength().as_ref().and_then(Strength::penalty) {
+        let penalty = match recipe.solver.strength().as_ref().and_then(PenaltyStrength::penalty) {
             Some(penalty) => format!("{} penalty {}", penalty.kind, penalty.lambda),
             None => "no penalty".into(),
         };
@@ -27,7 +27,7 @@ impl ExactFit {
     }
 
     /// How it went: on which device, in so many seconds, to which loss.
-    pub fn course(&self, problem: &Problem, device: &str, seconds: f64) -> Vec<String> {
+    pub fn course(&self, problem: &PreparedFit, device: &str, seconds: f64) -> Vec<String> {
         let mut lines = Vec::new();
         lines.push(match (self.estimator, &problem.recipe.solver) {
             (Some(estimator), _) => {
@@ -51,9 +51,9 @@ impl ExactFit {
     }
 
     /// What was found, what that rests on, and how far to trust it.
-    pub fn findings(&self, problem: &Problem, support: &Support) -> Vec<String> {
+    pub fn findings(&self, problem: &PreparedFit, support: &Support) -> Vec<String> {
         let mut lines: Vec<String> = self.tuning.iter().flat_map(|tuning| tuning.explained()).collect();
-        let is_linear = problem.recipe.form == Form::Linear;
+        let is_linear = problem.recipe.form == DriftForm::Linear;
         // Structural equations alone have no dynamics to be stable.
         if !is_linear || self.stability.spectral_abscissa.is_some() {
             lines.push(self.stability.sentence());
@@ -67,7 +67,7 @@ impl ExactFit {
             );
         }
         lines.extend(support.sentences());
-        lines.extend(problem.remark());
+        lines.extend(problem.constant_warning());
         lines
     }
 }

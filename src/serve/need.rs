@@ -2,7 +2,7 @@
 
 use super::request::{EvaluateRequest, FitRequest, LossRequest, Request, SampleRequest, SimulateRequest};
 use super::store::{DatasetInfo, ModelInfo};
-use crate::fit::{AdamRecipe, EnvironmentsPerStep, Form, Solver, considers_pairs};
+use crate::fit::{AdamRecipe, DriftForm, EnvironmentsPerStep, Solver, considers_pairs};
 use crate::model::PenaltyKind;
 use crate::model::basis::FeatureChoice;
 use crate::objective::Objective;
@@ -96,8 +96,8 @@ impl Sizes {
         let known = if request.edges.is_empty() { 0.0 } else { 64.0 * d * d };
         if let Solver::Adam { adam: AdamRecipe { steps, batch, envs_per_step, .. }, .. } = &recipe.solver {
             let width = match recipe.form {
-                Form::Mlp { hidden, .. } => d * hidden as f64,
-                Form::Linear | Form::Basis { .. } => d,
+                DriftForm::Mlp { hidden, .. } => d * hidden as f64,
+                DriftForm::Linear | DriftForm::Basis { .. } => d,
             };
             let environments = match envs_per_step {
                 EnvironmentsPerStep::All => self.environments.len(),
@@ -110,16 +110,18 @@ impl Sizes {
             return Need { bytes, operations: f64::from(*steps) * (4.0 * rows * d * width).max(5e6) };
         }
         let features = match &recipe.form {
-            Form::Basis { features: FeatureChoice::Polynomial(degree), .. } => {
+            DriftForm::Basis { features: FeatureChoice::Polynomial(degree), .. } => {
                 (1..=(*degree).min(64)).map(|k| d.powi(k as i32)).sum()
             }
-            Form::Basis { features: FeatureChoice::Rbf(count), .. } => d * (1.0 + *count as f64),
-            Form::Basis { features: FeatureChoice::File(_), .. } | Form::Linear | Form::Mlp { .. } => d,
+            DriftForm::Basis { features: FeatureChoice::Rbf(count), .. } => d * (1.0 + *count as f64),
+            DriftForm::Basis { features: FeatureChoice::File(_), .. }
+            | DriftForm::Linear
+            | DriftForm::Mlp { .. } => d,
         };
         // Functions that squared noises are made of.
         let noises = match &recipe.form {
-            Form::Basis { diffusion, .. } => diffusion.split(',').count() as f64,
-            Form::Linear | Form::Mlp { .. } => 0.0,
+            DriftForm::Basis { diffusion, .. } => diffusion.split(',').count() as f64,
+            DriftForm::Linear | DriftForm::Mlp { .. } => 0.0,
         };
         let features = features + noises;
         // The problems of the variables for as many fits as run at once, and the functions of the data.
@@ -134,7 +136,7 @@ impl Sizes {
         // Fits by moments make no pass over pairs, and beside them SKDS is left out where it takes long.
         let by_pairs = match &recipe.solver {
             Solver::Moments(_) | Solver::Structural(_) => false,
-            Solver::Chosen { among, .. } => considers_pairs(*among, self.d as usize),
+            Solver::Chosen { candidates, .. } => considers_pairs(*candidates, self.d as usize),
             _ => true,
         };
         if !by_pairs {

@@ -3,7 +3,7 @@
 use skds::data::{Dataset, Most};
 use skds::engine::Place;
 use skds::experiment::Plan;
-use skds::fit::{Checkpoint, Problem, Rhythm, Settings, Unwatched};
+use skds::fit::{Checkpoint, PreparedFit, Settings, TrainingSchedule, Unobserved};
 use skds::model::basis::FeatureChoice;
 use skds::model::{Basis, Model, Parameters};
 use skds::serve::{Options, Service};
@@ -43,15 +43,15 @@ pub fn basis(features: &Path, diffusion: &str, data: &Dataset) -> Entered<Basis>
 }
 
 /// Settings in a file, and a fit that has them.
-pub fn settings(path: &Path, data: &Dataset) -> Entered<Problem> {
-    said(Settings::read(path).and_then(|settings| Problem::new(data, &settings)))
+pub fn settings(path: &Path, data: &Dataset) -> Entered<PreparedFit> {
+    said(Settings::read(path).and_then(|settings| PreparedFit::new(data, &settings)))
 }
 
 /// Goes on from a checkpoint, if it is the problem's.
-pub fn resume(path: &Path, problem: &Problem) -> Entered<()> {
-    let from = said(Checkpoint::of(path, problem))?;
-    let rhythm = Rhythm { report_every: 2, keep_every: 2 };
-    said(problem.run(None, Some(&from), rhythm, &mut Unwatched))?;
+pub fn resume(path: &Path, problem: &PreparedFit) -> Entered<()> {
+    let from = said(Checkpoint::read_for(path, problem))?;
+    let schedule = TrainingSchedule { report_every: 2, save_every: 2 };
+    said(problem.run(None, Some(&from), schedule, &mut Unobserved))?;
     Ok(())
 }
 
@@ -112,7 +112,7 @@ pub fn data() -> Dataset {
 }
 
 /// The problem whose checkpoints are tried.
-pub fn problem(folder: &Path) -> Problem {
+pub fn problem(folder: &Path) -> PreparedFit {
     let path = folder.join("adam.toml");
     std::fs::write(&path, ADAM).unwrap();
     settings(&path, &data()).unwrap()
@@ -121,8 +121,8 @@ pub fn problem(folder: &Path) -> Problem {
 /// Writes a checkpoint of [`problem`].
 pub fn write_checkpoint(folder: &Path, path: &Path) {
     let problem = problem(folder);
-    let rhythm = Rhythm { report_every: 1, keep_every: 1 };
-    let outcome = problem.run(None, None, rhythm, &mut Unwatched).unwrap();
+    let schedule = TrainingSchedule { report_every: 1, save_every: 1 };
+    let outcome = problem.run(None, None, schedule, &mut Unobserved).unwrap();
     Checkpoint::new(&problem, &outcome.state, &outcome.log).write(path).unwrap();
 }
 

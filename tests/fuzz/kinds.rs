@@ -4,7 +4,7 @@ use crate::doors::{self, Entered, Office};
 use crate::{bytes, json, npz, seeds, tensors, text, uses};
 use rand::{Rng, RngExt};
 use skds::data::Dataset;
-use skds::fit::Problem;
+use skds::fit::PreparedFit;
 use std::path::{Path, PathBuf};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,7 +179,7 @@ pub struct House {
     folder: PathBuf,
     seeds: Vec<Vec<Vec<u8>>>,
     office: Office,
-    problem: Problem,
+    problem: PreparedFit,
     data: Dataset,
 }
 

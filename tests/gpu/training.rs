@@ -6,7 +6,8 @@ use skds::data::Dataset;
 use skds::engine::cpu::CpuTraining;
 use skds::engine::{Adam, Batches, LossSpec, Standing, State, Training, TrainingSpec};
 use skds::fit::{
-    Edge, EdgeKind, FORBIDDEN, Knowledge, ModelKind, Problem, Rhythm, Settings, SolverChoice, Unwatched,
+    Edge, EdgeKind, FORBIDDEN, Knowledge, ModelKind, PreparedFit, Settings, SolverChoice, TrainingSchedule,
+    Unobserved,
 };
 use skds::kernel::KernelKind;
 use skds::model::{Activation, Drift, Parameters, Penalty, PenaltyKind};
@@ -199,9 +200,9 @@ fn forbidden_effects_stay_at_exactly_0_on_both_devices() {
                 learning_rate: Some(0.01),
                 ..Settings::default()
             };
-            let problem = Problem::knowing(&data, &settings, known).unwrap();
-            let rhythm = Rhythm { report_every: 60, keep_every: 60 };
-            let run = |gpu| problem.run(gpu, None, rhythm, &mut Unwatched).unwrap().state;
+            let problem = PreparedFit::with_knowledge(&data, &settings, known).unwrap();
+            let schedule = TrainingSchedule { report_every: 60, save_every: 60 };
+            let run = |gpu| problem.run(gpu, None, schedule, &mut Unobserved).unwrap().state;
             let (on_gpu, on_cpu) = (run(Some(&engine)), run(None));
             for state in [&on_gpu, &on_cpu] {
                 let (model, _) = problem.model(state).unwrap();

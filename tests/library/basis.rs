@@ -95,7 +95,7 @@ fn two_wells_are_recovered_and_an_unseen_intervention_is_predicted() {
         assert!(linear.scores.unwrap().w2 > 4.0 * cubic.scores.unwrap().w2, "{linear:?} {cubic:?}");
     }
     // A device for the pass over pairs changes the last digits only.
-    let problem = skds::fit::Problem::new(&training(300), &cubic()).unwrap();
+    let problem = skds::fit::PreparedFit::new(&training(300), &cubic()).unwrap();
     let done = skds::Progress::default();
     let (host, gpu) =
         (problem.solve(None, &done).unwrap(), problem.solve(Some(&gpu_engine()), &done).unwrap());

@@ -1,6 +1,6 @@
 //! What is considered.
 
-use crate::fit::Among;
+use crate::fit::CandidateSet;
 use crate::model::LawKind;
 use crate::named::named;
 
@@ -86,15 +86,15 @@ pub(in crate::fit) struct Candidate {
 impl Candidate {
     /// Those that see moments alone, each method's path descending, and no effect last. `structural` says whether
     /// structural equations can be among them.
-    pub fn by_moments(among: Among, structural: bool) -> Vec<Candidate> {
+    pub fn by_moments(set: CandidateSet, structural: bool) -> Vec<Candidate> {
         let path = |method: Method| {
             method.path().iter().map(move |&lambda| Candidate { method, bandwidth: None, lambda })
         };
         let mut all = Vec::new();
-        if matches!(among, Among::All | Among::Diffusions | Among::Kds) {
+        if matches!(set, CandidateSet::All | CandidateSet::Diffusions | CandidateSet::Kds) {
             all.extend(path(Method::Kds));
         }
-        if matches!(among, Among::All | Among::Structural) && structural {
+        if matches!(set, CandidateSet::All | CandidateSet::Structural) && structural {
             all.extend(path(Method::Structural));
         }
         all.push(Candidate { method: Method::Nothing, bandwidth: None, lambda: 0.0 });

@@ -3,8 +3,8 @@
 use super::score::weigh;
 use super::{Candidate, Common, Fit, Folds, Method, Scores, rows};
 use crate::data::Dataset;
-use crate::fit::Among;
-use crate::fit::tuning::{Cell, ENOUGH, Tuning, intervened, multiples};
+use crate::fit::CandidateSet;
+use crate::fit::tuning::{ENOUGH, ScoredSetting, Tuning, intervened, multiples};
 use crate::kernel::{Bandwidth, KernelKind};
 use crate::model::{Drift, PenaltyKind};
 use crate::numeric::statistics::mean_and_error;
@@ -25,18 +25,18 @@ const COMPARED: Tolerance = Tolerance { violation: 1e-5, steps: 3000 };
 pub(in crate::fit) struct Choice<'a> {
     pub data: &'a Dataset,
     pub common: Common<'a>,
-    pub among: Among,
+    pub candidate_set: CandidateSet,
     /// Whether targets are known: unknown ones cannot be told.
     pub known: bool,
     pub seed: u64,
 }
 
 /// Whether SKDS is considered for so many variables.
-pub(crate) fn considers_pairs(among: Among, d: usize) -> bool {
-    match among {
-        Among::Skds => true,
-        Among::Kds | Among::Structural => false,
-        Among::All | Among::Diffusions => d <= MOST_FOR_PAIRS,
+pub(crate) fn considers_pairs(set: CandidateSet, d: usize) -> bool {
+    match set {
+        CandidateSet::Skds => true,
+        CandidateSet::Kds | CandidateSet::Structural => false,
+        CandidateSet::All | CandidateSet::Diffusions => d <= MOST_FOR_PAIRS,
     }
 }
 
@@ -49,15 +49,15 @@ pub(in crate::fit) struct Chosen {
 
 impl Choice<'_> {
     fn by_moments(&self) -> Vec<Candidate> {
-        Candidate::by_moments(self.among, !self.common.learn_scale)
+        Candidate::by_moments(self.candidate_set, !self.common.learn_scale)
     }
 
     /// Bandwidths of SKDS, in median distances; none if it is not considered.
     fn multiples(&self) -> &'static [f64] {
         let all = multiples(self.common.kernel);
-        match self.among {
-            among if !considers_pairs(among, self.data.dim()) => &[],
-            Among::Skds => all,
+        match self.candidate_set {
+            set if !considers_pairs(set, self.data.dim()) => &[],
+            CandidateSet::Skds => all,
             _ => &FEW[..all.len().min(FEW.len())],
         }
     }
@@ -89,13 +89,13 @@ impl Choice<'_> {
     /// What was not considered, and why.
     fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();
-        let pairs = matches!(self.among, Among::All | Among::Diffusions);
+        let pairs = matches!(self.candidate_set, CandidateSet::All | CandidateSet::Diffusions);
         if pairs && self.multiples().is_empty() {
             remarks.push(format!(
                 "SKDS was not considered, because it takes long for more than {MOST_FOR_PAIRS} variables; --objective skds asks for it"
             ));
         }
-        if self.among == Among::All && self.common.learn_scale {
+        if self.candidate_set == CandidateSet::All && self.common.learn_scale {
             remarks.push("structural equations were not considered, because they learn no scales".into());
         }
         remarks
@@ -210,7 +210,12 @@ fn weights_of(drift: Drift<f64>) -> Matrix<f64> {
     }
 }
 
-fn cells(candidates: &[Candidate], scores: &[Vec<f64>], weights: &[f64], penalty: PenaltyKind) -> Vec<Cell> {
+fn cells(
+    candidates: &[Candidate],
+    scores: &[Vec<f64>],
+    weights: &[f64],
+    penalty: PenaltyKind,
+) -> Vec<ScoredSetting> {
     let cell = |((candidate, scores), weight): ((&Candidate, &Vec<f64>), &f64)| {
         let (score, error) = match scores.is_empty() {
             true => (None, None),
@@ -219,7 +224,7 @@ fn cells(candidates: &[Candidate], scores: &[Vec<f64>], weights: &[f64], penalty
                 (Some(score), Some(error))
             }
         };
-        Cell {
+        ScoredSetting {
             method: candidate.method,
             bandwidth: candidate.bandwidth,
             penalty,
@@ -235,6 +240,6 @@ fn cells(candidates: &[Candidate], scores: &[Vec<f64>], weights: &[f64], penalty
 }
 
 /// The cell with the largest weight.
-fn leading(cells: &[Cell]) -> usize {
+fn leading(cells: &[ScoredSetting]) -> usize {
     (0..cells.len()).fold(0, |best, c| if cells[c].weight > cells[best].weight { c } else { best })
 }

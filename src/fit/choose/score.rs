@@ -2,7 +2,7 @@
 
 use super::paths::Path;
 use super::{Candidate, Common, Folds, Method};
-use crate::fit::tuning::Outlook;
+use crate::fit::tuning::ExpectedError;
 use crate::numeric::dense::Lu;
 use crate::numeric::statistics::mean_and_error;
 use crate::solve::moments::{Moments, Pool};
@@ -190,7 +190,7 @@ impl Scores {
 
     /// What is to be expected of an intervention that nobody has seen: for each one that was left out, by weights that the others
     /// speak for.
-    pub fn outlook(&self) -> Outlook {
+    pub fn outlook(&self) -> ExpectedError {
         let (all, none) = (self.all(), self.nothing());
         let gains: Vec<f64> = all
             .iter()
@@ -201,7 +201,7 @@ impl Scores {
             })
             .collect();
         let (mean, error) = mean_and_error(&gains);
-        Outlook { ratio: mean.exp(), low: (mean - 2.0 * error).exp(), high: (mean + 2.0 * error).exp() }
+        ExpectedError { ratio: mean.exp(), low: (mean - 2.0 * error).exp(), high: (mean + 2.0 * error).exp() }
     }
 
     fn averaged(&self, k: usize, weights: &[f64]) -> Vec<f64> {
@@ -279,11 +279,11 @@ pub(super) fn effects(weights: &Lu, targets: &[usize], change: &[f64]) -> Vec<f6
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fit::Among;
+    use crate::fit::CandidateSet;
 
     /// Scores of candidates 0, 1 and of no effect, each with the same error of two environments; the others were not fitted.
     fn scores(first: [f64; 2], second: [f64; 2], none: [f64; 2]) -> Scores {
-        let candidates = Candidate::by_moments(Among::All, true);
+        let candidates = Candidate::by_moments(CandidateSet::All, true);
         let mut errors = vec![Vec::new(); candidates.len()];
         (errors[0], errors[1]) = (first.to_vec(), second.to_vec());
         *errors.last_mut().unwrap() = none.to_vec();

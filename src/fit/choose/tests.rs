@@ -1,6 +1,6 @@
 use super::*;
 use crate::data::Dataset;
-use crate::fit::Among;
+use crate::fit::CandidateSet;
 use crate::kernel::KernelKind;
 use crate::model::PenaltyKind;
 use crate::numeric::dense::Lu;
@@ -60,7 +60,7 @@ fn errors_are_those_of_the_others_means() {
         pairs: Estimator::V,
         gpu: None,
     };
-    let candidates = Candidate::by_moments(Among::All, true);
+    let candidates = Candidate::by_moments(CandidateSet::All, true);
     let scores = Scores::of(&common, &moments, &folds, candidates, &progress).unwrap();
     assert_eq!(scores.environments, [1, 2]);
     assert_eq!(progress.done() as usize, folds.left_out.len() * scores.candidates.len());

@@ -3,7 +3,8 @@
 use super::Task;
 use crate::engine::{Engine, State};
 use crate::fit::{
-    AdamRecipe, Checkpoint, Knowledge, Problem, Record, Rhythm, Stability, Support, Tuning, Watcher,
+    AdamRecipe, Checkpoint, Knowledge, PreparedFit, Record, Stability, Support, TrainingObserver,
+    TrainingSchedule, Tuning,
 };
 use crate::graph::Graph;
 use crate::model::Model;
@@ -32,10 +33,10 @@ const MOST_PAIRS: usize = 1000;
 pub(super) fn run(task: &Task<'_>, request: &FitRequest) -> Result<Done> {
     let data = task.dataset()?;
     let problem = match request.edges.is_empty() {
-        true => Problem::new(&data, &request.settings)?,
+        true => PreparedFit::new(&data, &request.settings)?,
         false => {
             let knowledge = Knowledge::new(data.names(), request.edges.clone())?;
-            Problem::knowing(&data, &request.settings, knowledge)?
+            PreparedFit::with_knowledge(&data, &request.settings, knowledge)?
         }
     };
     let path = task.folder()?.join(MODEL);
@@ -62,7 +63,7 @@ pub(super) fn run(task: &Task<'_>, request: &FitRequest) -> Result<Done> {
         "stable": stability.stable,
         "stability": stability,
         "support": support.with_pairs_up_to(MOST_PAIRS),
-        "constant": problem.constant(),
+        "constant": problem.constant_variables(),
         "effects": effects(&shown, graph.names().len(), model.members.len()),
     });
     Ok(Done { model: Some((MODEL.into(), info)), ..Done::new(result) })
@@ -74,10 +75,10 @@ type Found = (Stability, Support, String);
 fn exact(
     task: &Task<'_>,
     request: &FitRequest,
-    problem: &Problem,
+    problem: &PreparedFit,
     path: &Path,
 ) -> Result<(Found, Option<Tuning>)> {
-    let (progress, all) = (Progress::default(), problem.solves());
+    let (progress, all) = (Progress::default(), problem.fit_count());
     // As on the command line: in f64 on the CPU unless a GPU is asked for by name.
     let gpu = task.gpu.filter(|_| request.device.is_some());
     let mut fit = task.watched(&progress, all, || problem.solve(gpu, &progress))?;
@@ -97,18 +98,18 @@ fn exact(
     Ok(((fit.stability.clone(), support, lines.join("\n")), fit.tuning))
 }
 
-fn adam(task: &Task<'_>, problem: &Problem, recipe: &AdamRecipe, path: &Path) -> Result<Found> {
+fn adam(task: &Task<'_>, problem: &PreparedFit, recipe: &AdamRecipe, path: &Path) -> Result<Found> {
     let checkpoint = Checkpoint::path_for(path);
     // One that cannot be read, or is of something else, is no harm: the fit begins anew.
-    let from = checkpoint.exists().then(|| Checkpoint::of(&checkpoint, problem).ok()).flatten();
+    let from = checkpoint.exists().then(|| Checkpoint::read_for(&checkpoint, problem).ok()).flatten();
     if let Some(from) = &from {
         task.say(format!("goes on from step {}", from.state.steps));
     }
     let steps = recipe.steps;
-    let rhythm = Rhythm { report_every: (steps / 200).max(1), keep_every: KEEP_EVERY };
+    let schedule = TrainingSchedule { report_every: (steps / 200).max(1), save_every: KEEP_EVERY };
     let first = from.as_ref().map_or(0, |from| from.state.steps);
     let mut watch = Watch { task, problem, steps, checkpoint: checkpoint.clone(), first };
-    let outcome = problem.run(task.gpu, from.as_ref(), rhythm, &mut watch)?;
+    let outcome = problem.run(task.gpu, from.as_ref(), schedule, &mut watch)?;
     if !outcome.complete {
         return Err(Error::Stopped);
     }
@@ -122,19 +123,19 @@ fn adam(task: &Task<'_>, problem: &Problem, recipe: &AdamRecipe, path: &Path) ->
         stability.sentence(),
     ];
     lines.extend(support.sentences());
-    lines.extend(problem.remark());
+    lines.extend(problem.constant_warning());
     Ok((stability, support, lines.join("\n")))
 }
 
 struct Watch<'a> {
     task: &'a Task<'a>,
-    problem: &'a Problem,
+    problem: &'a PreparedFit,
     steps: u32,
     checkpoint: PathBuf,
     first: u32,
 }
 
-impl Watcher for Watch<'_> {
+impl TrainingObserver for Watch<'_> {
     fn report(&mut self, record: &Record) {
         let steps = self.steps;
         let share = f64::from(record.step - self.first) / f64::from((steps - self.first).max(1));
@@ -148,11 +149,11 @@ impl Watcher for Watch<'_> {
         self.task.report(share, details);
     }
 
-    fn keep(&mut self, state: &State, log: &[Record]) -> Result<()> {
+    fn save(&mut self, state: &State, log: &[Record]) -> Result<()> {
         Checkpoint::new(self.problem, state, log).write(&self.checkpoint)
     }
 
-    fn stopped(&self) -> bool {
+    fn should_stop(&self) -> bool {
         self.task.shall_stop()
     }
 }
