@@ -5,50 +5,19 @@
 //! before it is acknowledged: after a crash, queued jobs are queued, running fits go on from their checkpoints, and files that
 //! were not whole are gone. [`api`] is the way in.
 
-pub mod api;
-mod arriving;
-mod attempts;
-mod audit;
-mod cache;
-mod child;
-mod clean;
-mod deaths;
-mod describe;
-mod estimate;
-mod events;
-mod files;
-mod folder;
-mod health;
-mod id;
-mod limits;
-mod listen;
-mod lists;
-mod message;
-mod metrics;
-mod need;
-mod problem;
-mod process;
-mod queue;
-mod readers;
-mod reading;
-mod request;
-mod rows;
-mod schema;
-mod service;
-mod shares;
+mod domain;
+mod http;
+mod run;
 mod signals;
 mod store;
-pub(crate) mod tokens;
-mod watch;
-mod who;
-mod work;
-mod worker;
-mod writer;
 
-pub use child::{Workplace, work};
-pub use limits::Limits;
-pub use request::{EvaluateRequest, FitRequest, LossRequest, Request, SampleRequest, SimulateRequest};
-pub use service::{Options, Service};
+pub use domain::limits::Limits;
+pub use domain::request::{
+    EvaluateRequest, FitRequest, LossRequest, Request, SampleRequest, SimulateRequest,
+};
+pub use run::child::{Workplace, work};
+pub use run::service::{Options, Service};
+pub(crate) use store::tokens;
 
 use crate::{Error, Result};
 use std::net::SocketAddr;
@@ -72,7 +41,7 @@ pub fn run(options: Options, ready: impl FnOnce(SocketAddr)) -> Result<()> {
     let asked = *outcome.as_ref().unwrap_or(&Instant::now());
     // A worker that panicked has said so; one that does not end loses its process, and its job goes on next time.
     while workers.iter().any(|worker| !worker.is_finished()) && asked.elapsed() < shutdown {
-        std::thread::sleep(watch::BEAT);
+        std::thread::sleep(run::watch::BEAT);
     }
     runtime.shutdown_background();
     outcome.map(|_| ())
@@ -88,12 +57,12 @@ async fn listen_until_stopped(
     let cannot = |error: std::io::Error| Error::invalid(format!("cannot listen on {listen}: {error}"));
     let listener = tokio::net::TcpListener::bind(listen).await.map_err(cannot)?;
     ready(listener.local_addr().map_err(cannot)?);
-    clean::keep_cleaning(service.clone());
+    run::clean::keep_cleaning(service.clone());
     let (closing, mut asked) = (service.clone(), stop.clone());
     tokio::spawn(async move {
         let _ = asked.wait_for(|stop| *stop).await;
         // Event streams end and fits keep a checkpoint, so that connections can close.
         closing.close();
     });
-    Ok(listen::listen(service, listener, stop).await)
+    Ok(http::listen::listen(service, listener, stop).await)
 }
