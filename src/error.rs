@@ -57,16 +57,16 @@ pub enum DeviceFailure {
     #[error("the device was lost ({0}); the work can be done again on a new one")]
     Lost(String),
     /// An allocation failed although it was within the budget.
-    #[error("the device ran out of memory ({0}); close other programs or use --device cpu")]
+    #[error("the device ran out of memory ({0}); close other programs or use the CPU engine")]
     OutOfMemory(String),
     /// The driver refused a shader.
-    #[error("the driver could not compile a shader ({0}); update it or use --device cpu")]
+    #[error("the driver could not compile a shader ({0}); update it or use the CPU engine")]
     Shader(String),
     /// The device could not be opened.
-    #[error("the device could not be opened ({0}); use --device cpu")]
+    #[error("the device could not be opened ({0}); use the CPU engine")]
     Unavailable(String),
     /// The driver refused a command, or did something else that it should not.
-    #[error("the driver failed ({0}); use --device cpu")]
+    #[error("the driver failed ({0}); use the CPU engine")]
     Driver(String),
 }
 

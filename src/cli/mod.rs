@@ -1,5 +1,6 @@
 //! The command line: one file per command.
 
+mod advice;
 mod bench;
 mod convexity;
 mod device;
@@ -149,7 +150,7 @@ fn ended(result: Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            say!("error: {error}");
+            say!("error: {}", advice::with_options(&error.to_string()));
             ExitCode::from(exit_code(&error))
         }
     }

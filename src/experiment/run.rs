@@ -199,8 +199,8 @@ impl Runner<'_> {
         match self.finished() {
             (all, 0) => Ok(all),
             (all, missing) => Err(Error::invalid(format!(
-                "{missing} of {} cells are missing in {}, expected all of them: run the experiment, or its other shards, or \
-                 give --partial to see what is there",
+                "{missing} of {} cells are missing in {}, expected all of them: run the experiment and its other shards to the end, or \
+                 ask for partial results",
                 missing + all.len(),
                 self.folder.display()
             ))),

@@ -208,7 +208,7 @@ impl Stability {
             self.spectral_abscissa.map_or(String::new(), |a| format!(", spectral abscissa {a:.4}"));
         match (self.stable, self.factor, self.loss_before.zip(self.loss_after)) {
             (_, Some(factor), Some((before, after))) => format!(
-                "{} as fitted{abscissa}: effects between variables multiplied by {factor:.4}, which changes the loss on all data from {before:.4e} to {after:.4e}; a larger --lambda may fit a stable model by itself",
+                "{} as fitted{abscissa}: effects between variables multiplied by {factor:.4}, which changes the loss on all data from {before:.4e} to {after:.4e}; a larger penalty weight lambda may give a stable model without this",
                 if self.stable { "barely stable" } else { "UNSTABLE" }
             ),
             (_, Some(factor), None) => format!(
@@ -216,17 +216,17 @@ impl Stability {
                 if self.stable { "barely stable" } else { "UNSTABLE" }
             ),
             (false, ..) => format!(
-                "UNSTABLE{abscissa}: the model has no stationary law; try a larger --lambda, or leave out --no-stabilize for a linear model"
+                "UNSTABLE{abscissa}: the model has no stationary law; set a larger penalty weight lambda, or let a linear model be stabilized"
             ),
             (true, ..) if self.outside.is_some_and(|share| share > MUCH_OUTSIDE) => format!(
                 "LEADS OUT OF THE DATA: {:.0} % of the law lies outside of the box around it, where it is held; try functions that are \
-                 bounded or of odd degree, or a larger --lambda",
+                 bounded or of odd degree, or a larger penalty weight lambda",
                 100.0 * self.outside.unwrap_or(0.0)
             ),
             (true, ..) => match &self.widest {
                 Some(WidestVariable { variable, ratio }) if *ratio > MUCH_WIDER => format!(
                     "WIDER THAN THE DATA: the model's '{variable}' has {ratio:.1} times the standard deviation of the data's, so loops of \
-                     effects hold it where no data is; try a larger --lambda, or the linear model"
+                     effects hold it where no data is; try a larger penalty weight lambda, or the linear model"
                 ),
                 _ => format!("stable{abscissa}"),
             },

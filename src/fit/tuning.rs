@@ -104,7 +104,7 @@ pub(super) fn resampled(data: &Dataset, rng: &mut ChaCha8Rng) -> Result<(Dataset
 pub(super) fn enough(data: &Dataset, e: usize, rows: &[usize]) -> Result<Matrix<f64>> {
     match rows.len() < 2 {
         true => Err(Error::invalid(format!(
-            "environment {e} has {} rows, expected more to choose by: give --lambda",
+            "environment {e} has {} rows, expected more to choose by: set the penalty weight lambda",
             data.rows(e).len()
         ))),
         false => Ok(picked(data, rows)),

@@ -60,7 +60,7 @@ fn median_distance(data: &Dataset, seed: u64) -> Result<f64> {
         Ok(median)
     } else {
         Err(Error::invalid(format!(
-            "bandwidth 'auto' found a median distance of {median} between samples, expected one above 0: give --bandwidth a number"
+            "bandwidth 'auto' found a median distance of {median} between samples, expected one above 0: set the bandwidth to a number"
         )))
     }
 }

@@ -62,7 +62,7 @@ impl ExactFit {
         if skds && is_linear {
             lines.push(
                 "SKDS vanishes only for reversible diffusions, so its minimum is biased where effects go in loops or \
-                 cascades; without --lambda the choice is by what is predicted"
+                 cascades; without a given lambda, the fit chooses by what is predicted"
                     .into(),
             );
         }

@@ -139,7 +139,9 @@ pub struct SergioTruth {
 impl SergioTruth {
     pub(super) fn draw(graph: &Matrix<bool>, settings: &Settings, rng: &mut impl Rng) -> Result<Self> {
         let order = causal_order(graph).ok_or_else(|| {
-            Error::invalid("the graph has a cycle, expected an acyclic one for sergio: give --acyclic")
+            Error::invalid(
+                "the graph has a cycle, expected one without cycles for sergio: ask for an acyclic graph",
+            )
         })?;
         let (d, sergio) = (graph.rows(), &settings.sergio);
         let strengths = Matrix::from_fn(d, d, |j, i| {

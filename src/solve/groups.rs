@@ -87,7 +87,7 @@ pub(super) fn solve(
     }
     Err(Error::NonFinite(format!(
         "the penalised fit missed its optimality conditions by {violation:.1e} after {ROUNDS} rounds, expected {BEARABLE:.0e}: \
-         try a larger --lambda or --penalty ingoing"
+         set a larger penalty weight lambda, or the ingoing penalty"
     )))
 }
 

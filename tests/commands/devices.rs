@@ -65,7 +65,7 @@ fn without_a_driver_the_truth_is_told_and_the_cpu_serves() {
     for (device, sentence) in [
         (
             "gpu",
-            "error: no GPU found, expected a Vulkan driver (on Debian, mesa-vulkan-drivers has one in software): use --device cpu\n",
+            "error: no GPU found, expected a Vulkan driver (on Debian, mesa-vulkan-drivers has one in software): use the CPU engine (--device cpu)\n",
         ),
         ("0", "error: unknown device '0', expected one of auto, cpu\n"),
     ] {

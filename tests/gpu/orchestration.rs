@@ -203,7 +203,7 @@ fn f64_on_a_gpu_is_refused() {
     let (data, _) = small();
     let problem =
         Engine::<f64>::load(&gpu_engine(), &data, &rbf(Objective::Skds, Estimator::U)).err().unwrap();
-    assert_eq!(problem.to_string(), "precision is f64, expected f32 on a GPU: use --device cpu for f64");
+    assert_eq!(problem.to_string(), "precision is f64, expected f32 on a GPU: use the CPU engine for f64");
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod common;
 
 mod basis;
 mod finite_differences;
+mod flags;
 mod golden;
 mod properties;
 mod recovery;

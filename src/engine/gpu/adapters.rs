@@ -120,7 +120,7 @@ pub fn best(gpus: &[Gpu]) -> Option<&Gpu> {
 pub fn any(gpus: &[Gpu]) -> Result<&Gpu> {
     best(gpus).or_else(|| gpus.first()).ok_or_else(|| {
         Error::invalid(
-            "no GPU found, expected a Vulkan driver (on Debian, mesa-vulkan-drivers has one in software): use --device cpu",
+            "no GPU found, expected a Vulkan driver (on Debian, mesa-vulkan-drivers has one in software): use the CPU engine",
         )
     })
 }

@@ -169,7 +169,7 @@ impl<T: Scalar> Engine<T> for GpuEngine {
     fn load(&self, data: &Dataset, spec: &LossSpec) -> Result<Box<dyn Loss<T>>> {
         if T::NAME != Self::PRECISION {
             return Err(Error::invalid(format!(
-                "precision is {}, expected f32 on a GPU: use --device cpu for {}",
+                "precision is {}, expected f32 on a GPU: use the CPU engine for {}",
                 T::NAME,
                 T::NAME
             )));

@@ -232,7 +232,7 @@ impl Plan {
         let needed = self.bytes() + more_bytes;
         if needed > bounds.budget_bytes {
             return Err(Error::invalid(format!(
-                "the GPU engine needs {} for this problem, expected at most its budget of {}: use fewer rows or variables, or --device cpu",
+                "the GPU engine needs {} for this problem, expected at most its budget of {}: use fewer rows or variables, or use the CPU engine",
                 bytes(needed),
                 bytes(bounds.budget_bytes)
             )));
@@ -248,7 +248,7 @@ impl Plan {
         ] {
             if size > bounds.binding_bytes {
                 return Err(Error::invalid(format!(
-                    "{what} need {} in one binding, expected at most the device's {}: use --device cpu",
+                    "{what} need {} in one binding, expected at most the device's {}: use the CPU engine",
                     bytes(size),
                     bytes(bounds.binding_bytes)
                 )));
@@ -278,7 +278,7 @@ fn checked_job(form: &Form, spec: &LossSpec, blocks: usize) -> Result<Job> {
     let largest = quads.max(diffusion).max(blocks as u64 * per_row).max(rows.saturating_mul(form.stride()));
     if largest > u64::from(u32::MAX) {
         return Err(Error::invalid(format!(
-            "the problem has up to {largest} quads of numbers in one buffer, expected at most {} on a GPU: use --device cpu",
+            "the problem has up to {largest} quads of numbers in one buffer, expected at most {} on a GPU: use the CPU engine",
             u32::MAX
         )));
     }

@@ -405,7 +405,7 @@ impl Session {
         let device = &self.context.device;
         if !device.features().contains(wgpu::Features::TIMESTAMP_QUERY) {
             return Err(Error::invalid(format!(
-                "{} has no timestamps, expected a device that can time its work for --profile",
+                "{} has no timestamps, expected a device that can time the stages of its work",
                 self.context.name()
             )));
         }

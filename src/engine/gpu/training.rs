@@ -58,7 +58,7 @@ impl GpuEngine {
             if spec.batches.is_some() { data.samples().rows() as u64 * form.stride() * 16 } else { 0 };
         if resident > self.bounds.binding_bytes {
             return Err(Error::invalid(format!(
-                "the samples need {} on the GPU, expected at most {} in one binding: use --device cpu",
+                "the samples need {} on the GPU, expected at most {} in one binding: use the CPU engine",
                 crate::bounds::bytes(resident),
                 crate::bounds::bytes(self.bounds.binding_bytes)
             )));

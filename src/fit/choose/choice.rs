@@ -92,7 +92,7 @@ impl Choice<'_> {
         let pairs = matches!(self.candidate_set, CandidateSet::All | CandidateSet::Diffusions);
         if pairs && self.multiples().is_empty() {
             remarks.push(format!(
-                "SKDS was not considered, because it takes long for more than {MOST_FOR_PAIRS} variables; --objective skds asks for it"
+                "SKDS was not considered, because it takes long for more than {MOST_FOR_PAIRS} variables; set the objective skds to consider it"
             ));
         }
         if self.candidate_set == CandidateSet::All && self.common.learn_scale {
