@@ -40,7 +40,7 @@ fn run() -> Result<()> {
         }
     };
     // A missing file, a ragged row, a NaN or an unknown column each come back as one sentence.
-    let data = Dataset::read(&data, Some(&targets))?;
+    let data = Dataset::read_with_targets(&data, &targets)?;
     println!(
         "{} rows, {} variables, {} environments",
         data.samples().rows(),

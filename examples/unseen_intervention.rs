@@ -34,7 +34,7 @@ fn main() -> ExitCode {
 
 /// Scores the predictions of every test environment.
 fn score(model: &Path, test: &Path) -> Result<()> {
-    let (model, test) = (Model::read(model)?, Dataset::read(test, None)?);
+    let (model, test) = (Model::read(model)?, Dataset::read(test)?);
     let predictions =
         predict(&Sampler::cpu(), &model, &test, &SampleSettings::default(), 0, &Progress::default())?;
     let mut distances = Vec::new();

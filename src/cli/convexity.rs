@@ -78,7 +78,7 @@ struct Size {
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
-    let data = Dataset::read(&args.data, None)?;
+    let data = Dataset::read(&args.data)?;
     if args.env >= data.environments() {
         return Err(Error::invalid(format!(
             "environment {} is unknown, expected a number below {}, the data's environments",

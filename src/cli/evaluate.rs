@@ -63,7 +63,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> Result<()> {
     let model = Model::read(&args.model)?;
-    let test = Dataset::read(&args.test, args.targets.as_deref())?;
+    let test = Dataset::read_files(&args.test, args.targets.as_deref())?;
     check_test_data(&model, &test)?;
     let train = train(args, &model)?;
     let settings =
@@ -79,7 +79,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
 /// The data of --from, which has rows to start from.
 fn train(args: &Args, model: &Model) -> Result<Option<Dataset>> {
     let Some(path) = &args.from else { return Ok(None) };
-    let train = Dataset::read(path, args.from_targets.as_deref())?;
+    let train = Dataset::read_files(path, args.from_targets.as_deref())?;
     Origin::of(model, &train)?;
     Ok(Some(train))
 }

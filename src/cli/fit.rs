@@ -237,7 +237,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         (_, None) => {}
     }
     let reading = progress::Watch::saying(format!("reading {}", args.data.display()));
-    let data = Dataset::read(&args.data, args.targets.as_deref().filter(|_| !unknown))?;
+    let data = Dataset::read_files(&args.data, args.targets.as_deref().filter(|_| !unknown))?;
     let problem = match &args.edges {
         Some(path) => PreparedFit::with_knowledge(&data, &settings, Knowledge::read(path, data.names())?)?,
         None => PreparedFit::new(&data, &settings)?,

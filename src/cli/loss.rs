@@ -119,7 +119,7 @@ struct Repeated {
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
-    let mut data = Dataset::read(&args.data, args.targets.as_deref())?;
+    let mut data = Dataset::read_files(&args.data, args.targets.as_deref())?;
     let model = Model::read(&args.params)?;
     model.check_variables(&data, "the data")?;
     model.check_has_loss()?;

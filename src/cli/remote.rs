@@ -104,7 +104,7 @@ impl Remote {
     /// Uploads a dataset: an .npz as it is, anything else as .npz.
     pub fn upload_dataset(&self, path: &Path, targets: Option<&Path>) -> Result<String> {
         // Read here first: what is wrong with it is said here, with its own path.
-        self.upload(&Dataset::read(path, targets)?, path, targets)
+        self.upload(&Dataset::read_files(path, targets)?, path, targets)
     }
 
     /// Uploads a dataset that was read from these files.

@@ -180,7 +180,7 @@ fn start_from(args: &Args, model: &Model) -> Result<Start> {
         return Err(Error::invalid(format!("found -n {n}, expected at least 2 samples")));
     }
     let Some(path) = &args.from else { return Ok(Start::Law(args.n.unwrap_or(SAMPLES))) };
-    let data = Dataset::read(path, args.from_targets.as_deref())?;
+    let data = Dataset::read_files(path, args.from_targets.as_deref())?;
     Ok(Start::Data(Origin::of(model, &data)?.draw(args.n, args.seed)?))
 }
 

@@ -1,36 +1,58 @@
-//! From a file to environments: samples, names and intervention targets.
+//! Data files and the [`Dataset`] they hold: samples, variable names and intervention targets.
 //!
-//! A [`Dataset`] holds the samples of all environments in one matrix, environment after environment,
-//! each in the order of the file: the `linear` estimator pairs neighbouring rows, so order matters.
+//! A [`Dataset`] keeps the samples of all environments in one matrix, environment after environment, each in the order
+//! of the file. The order matters: the `linear` estimator pairs neighbouring rows.
 //!
-//! An `.npz` file holds `x` (N × d, float32 or float64) and optionally `env` (N integers from 0), `targets`
-//! (E × d, 1 where a variable is intervened on; required with several environments) and `names` (d strings).
+//! An `.npz` file holds `x` (N × d, float32 or float64). It may also hold `env` (N integers from 0), `targets` (E × d, 1
+//! where the environment intervenes on the variable; required with several environments) and `names` (d strings).
 //!
-//! A `.csv` file has a header, one column per variable and optionally a column `env` (or `Env`, `ENV`); the targets are a
+//! A `.csv` file has a header, one column per variable and optionally a column `env` (or `Env`, `ENV`). The targets are a
 //! second file with the same variables in any order, one row per environment, and optionally a column `env`.
 //!
-//! Sizes are checked before anything of that size is allocated, against what the file really holds and, if the reader is
-//! given [`Most`], against that.
+//! ```
+//! use skds::Matrix;
+//! use skds::data::Dataset;
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let (csv, npz) = (folder.path().join("cells.csv"), folder.path().join("cells.npz"));
+//! // Environment 0 is observational, environment 1 intervenes on the second variable.
+//! let observed = Matrix::from_rows(2, 2, vec![0.1, -0.4, 0.9, 0.2]);
+//! let intervened = Matrix::from_rows(2, 2, vec![0.3, 5.2, -0.2, 4.9]);
+//! let data = Dataset::from_environments(vec![observed, intervened])?
+//!     .with_targets(Matrix::from_rows(2, 2, vec![false, false, false, true]))?
+//!     .with_names(vec!["mek".into(), "erk".into()])?;
+//! data.write(&npz)?;
+//! data.write(&csv)?;
+//!
+//! let from_npz = Dataset::read(&npz)?;
+//! let from_csv = Dataset::read_with_targets(&csv, Dataset::targets_beside(&csv))?;
+//! assert_eq!(from_npz.samples(), from_csv.samples());
+//! assert_eq!(from_npz.targets(), from_csv.targets());
+//! # Ok::<(), skds::Error>(())
+//! ```
+//!
+//! A reader checks every size against what the file really holds, and against the given [`SizeLimits`], before it
+//! allocates memory of that size.
 
 mod bounded;
 mod csv;
+mod limits;
 mod npy;
 mod npz;
+mod read;
 mod standardize;
 #[cfg(test)]
 mod tests;
 mod write;
 
 pub(crate) use csv::{outline as outline_of_csv, width as width_of_csv};
+pub use limits::SizeLimits;
+pub(crate) use read::shape_of_npz;
 pub use standardize::Standardization;
 pub(crate) use write::{Array, Format, write_arrays};
 
 use crate::{Error, Matrix, Result};
 use std::collections::HashSet;
-use std::fs::File;
-use std::io;
 use std::ops::Range;
-use std::path::Path;
 
 /// Samples of a system in one or more environments.
 #[derive(Clone, Debug)]
@@ -41,86 +63,11 @@ pub struct Dataset {
     names: Vec<String>,
 }
 
-/// How much a data file may hold. What has more is refused as soon as that is known, before it is in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Most {
-    /// Variables.
-    pub variables: usize,
-    /// Bytes that the samples take in memory, 8 for each number; the names may take as many, and so may the targets.
-    pub bytes: u64,
-}
-
-impl Most {
-    /// As much as there is.
-    pub const ANY: Most = Most { variables: usize::MAX, bytes: u64::MAX };
-
-    fn check_variables(&self, found: usize) -> std::result::Result<(), String> {
-        match found > self.variables {
-            true => Err(format!("has {found} variables, expected at most {}", self.variables)),
-            false => Ok(()),
-        }
-    }
-
-    /// Checks `count` things of `size` bytes each.
-    fn check_bytes(&self, what: &str, count: usize, size: u64) -> std::result::Result<(), String> {
-        match (count as u64).checked_mul(size) {
-            Some(bytes) if bytes <= self.bytes => Ok(()),
-            _ => Err(format!("has {count} {what} of {size} bytes, expected at most {} bytes", self.bytes)),
-        }
-    }
-}
-
-impl Default for Most {
-    fn default() -> Self {
-        Most::ANY
-    }
-}
-
-/// Rows and variables of an .npz file, before anything else is read of it.
-pub(crate) fn shape_of_npz(path: &Path) -> Result<(usize, usize)> {
-    npz::shape(path, open(path)?)
-}
-
-/// What a reader found in a file: every entry checked by itself, the environments not yet gathered.
-struct Raw {
-    /// Rows in file order.
-    samples: Matrix<f64>,
-    /// The environment of each row, below the number of rows of `targets`; empty means all rows are in one.
-    env: Vec<usize>,
-    /// One row per environment, true where a variable is intervened on.
-    targets: Matrix<bool>,
-    names: Vec<String>,
-}
-
 impl Dataset {
-    /// Reads an `.npz` or `.csv` file; `targets` is the second file of the csv form.
-    pub fn read(path: &Path, targets: Option<&Path>) -> Result<Dataset> {
-        Dataset::read_within(path, targets, &Most::ANY)
-    }
-
-    /// As [`read`](Self::read), but what holds more than `most` is refused.
-    pub fn read_within(path: &Path, targets: Option<&Path>, most: &Most) -> Result<Dataset> {
-        let file = open(path)?;
-        let extension = path.extension().map(|e| e.to_string_lossy().to_ascii_lowercase());
-        let raw = match (extension.as_deref(), targets) {
-            (Some("npz"), None) => npz::read(path, file, most)?,
-            (Some("csv"), targets) => csv::read(path, file, targets, most)?,
-            (Some("npz"), Some(targets)) => {
-                let problem = "a separate targets file goes with .csv data only, \
-                               expected the array `targets` inside the .npz file";
-                return Err(Error::file(targets, problem));
-            }
-            (Some(other), _) => {
-                return Err(Error::file(path, format!("has the extension .{other}, expected .npz or .csv")));
-            }
-            (None, _) => return Err(Error::file(path, "has no extension, expected .npz or .csv")),
-        };
-        raw.gather().map_err(|problem| Error::file(path, problem))
-    }
-
-    /// Takes one matrix of samples per environment, all with the same columns; no variable is a target.
+    /// A dataset of one matrix of samples per environment, all with the same columns.
     ///
-    /// Variables are called x0, x1, … until [`with_names`](Self::with_names) says otherwise.
+    /// No variable is a target until [`with_targets`](Self::with_targets) sets some, and the variables are called x0, x1, …
+    /// until [`with_names`](Self::with_names) names them.
     pub fn from_environments(environments: Vec<Matrix<f64>>) -> Result<Dataset> {
         let Some(first) = environments.first() else {
             return Err(Error::invalid("found no environments, expected at least one"));
@@ -235,48 +182,7 @@ impl Dataset {
     }
 }
 
-impl Raw {
-    /// Brings the rows of each environment together, keeping their order.
-    fn gather(self) -> std::result::Result<Dataset, String> {
-        let Raw { samples, env, targets, names } = self;
-        let (rows, dim, environments) = (samples.rows(), samples.cols(), targets.rows());
-        let mut offsets = vec![0; environments + 1];
-        if env.is_empty() {
-            offsets[1] = rows;
-        }
-        // First the number of rows of each environment, then the sums.
-        env.iter().for_each(|&e| offsets[e + 1] += 1);
-        for e in 0..environments {
-            check_rows(e, offsets[e + 1])?;
-            offsets[e + 1] += offsets[e];
-        }
-        // Files are mostly in order already; then the samples, by far the largest part, need no second copy.
-        let samples = if env.is_sorted() {
-            samples
-        } else {
-            let mut next = offsets.clone();
-            let mut gathered = Matrix::full(rows, dim, 0.0);
-            for (i, &e) in env.iter().enumerate() {
-                gathered.row_mut(next[e]).copy_from_slice(samples.row(i));
-                next[e] += 1;
-            }
-            gathered
-        };
-        Ok(Dataset { samples, offsets, targets, names })
-    }
-}
-
-/// Opens a file for reading; a folder is refused here because reading it would fail with less of a reason.
-fn open(path: &Path) -> Result<File> {
-    let fail = |source| Error::Io { action: "read", path: path.into(), source };
-    let file = File::open(path).map_err(fail)?;
-    if file.metadata().map_err(fail)?.is_dir() {
-        return Err(fail(io::Error::new(io::ErrorKind::IsADirectory, "is a directory, expected a file")));
-    }
-    Ok(file)
-}
-
-/// Fewer than two rows say nothing about a distribution, and the estimators divide by the number of pairs.
+/// The estimators divide by the number of pairs, so an environment needs at least two rows.
 fn check_rows(e: usize, count: usize) -> std::result::Result<(), String> {
     match count {
         0 => Err(format!("environment {e} has no rows, expected at least 2")),
@@ -285,7 +191,7 @@ fn check_rows(e: usize, count: usize) -> std::result::Result<(), String> {
     }
 }
 
-/// Names of variables are distinct and not empty, wherever they come from.
+/// Checks that there is one name per variable, and that names are distinct and not empty.
 pub(crate) fn check_names(names: &[String], dim: usize) -> std::result::Result<(), String> {
     if names.len() != dim {
         return Err(format!("found {} names, expected {dim}, one per variable", names.len()));
@@ -304,7 +210,7 @@ pub(crate) fn check_names(names: &[String], dim: usize) -> std::result::Result<(
     Ok(())
 }
 
-/// What variables are called if nobody named them.
+/// The names of variables that have none of their own.
 pub(crate) fn default_names(dim: usize) -> Vec<String> {
     (0..dim).map(|j| format!("x{j}")).collect()
 }

@@ -2,7 +2,8 @@
 
 use super::bounded::Bounded;
 use super::npy::{self, Header, Number, Value};
-use super::{Most, Raw, check_names, default_names};
+use super::read::Raw;
+use super::{SizeLimits, check_names, default_names};
 use crate::{Error, Matrix, Result};
 use std::fs::File;
 use std::io::{BufReader, Read};
@@ -19,8 +20,8 @@ const MOST_DIRECTORY: u64 = 1 << 20;
 /// Names in a sentence.
 const LISTED: usize = 20;
 
-pub(super) fn read(path: &Path, file: File, most: &Most) -> Result<Raw> {
-    read_arrays(&mut open(path, file)?, most).map_err(|problem| Error::file(path, problem))
+pub(super) fn read(path: &Path, file: File, limits: &SizeLimits) -> Result<Raw> {
+    read_arrays(&mut open(path, file)?, limits).map_err(|problem| Error::file(path, problem))
 }
 
 /// Rows and variables of an archive, as its header says; no sample is read.
@@ -47,14 +48,14 @@ fn open(path: &Path, file: File) -> Result<Archive> {
     ZipArchive::new(BufReader::new(file)).map_err(|error| not(&error))
 }
 
-fn read_arrays(archive: &mut Archive, most: &Most) -> std::result::Result<Raw, String> {
+fn read_arrays(archive: &mut Archive, limits: &SizeLimits) -> std::result::Result<Raw, String> {
     // Everything small first: the samples are read once it is known that the rest fits them.
     let layout = read_layout(archive)?;
     let (rows, dim) = (layout.rows, layout.dim);
-    most.check_variables(dim)?;
-    most.check_bytes("samples", rows, (dim as u64).saturating_mul(8))?;
+    limits.check_variables(dim)?;
+    limits.check_bytes("samples", rows, (dim as u64).saturating_mul(8))?;
     check_spelling(archive)?;
-    let names = read_names(archive, dim, most)?.unwrap_or_else(|| default_names(dim));
+    let names = read_names(archive, dim, limits)?.unwrap_or_else(|| default_names(dim));
     let targets = read_targets(archive, rows, dim)?;
     let env = read_env(archive, rows, targets.as_ref().map(Matrix::rows))?;
     let samples = read_samples(archive, &layout, &names)?;
@@ -267,7 +268,7 @@ fn read_targets(
 fn read_names(
     archive: &mut Archive,
     dim: usize,
-    most: &Most,
+    limits: &SizeLimits,
 ) -> std::result::Result<Option<Vec<String>>, String> {
     if !has(archive, "names") {
         return Ok(None);
@@ -282,7 +283,7 @@ fn read_names(
             ));
         }
         header.check_size(text.size, stored)?;
-        most.check_bytes("names", dim, text.size)?;
+        limits.check_bytes("names", dim, text.size)?;
         let mut names = Vec::new();
         npy::for_each(reader, text.size as usize, dim, |j, bytes| {
             names.push(

@@ -60,7 +60,8 @@ impl Dataset {
     ///
     /// The csv form of data with several environments, or with targets, needs a second file: it is written to
     /// [`targets_beside`](Self::targets_beside) the first.
-    pub fn write(&self, path: &Path) -> Result<()> {
+    pub fn write(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
         let environments = self.environments() > 1 || self.targets.as_slice().contains(&true);
         match Format::of(path, &self.names)? {
             Format::Npz => write_atomically(path, |writer| self.write_npz(writer, environments)),
@@ -74,8 +75,8 @@ impl Dataset {
     }
 
     /// Where [`write`](Self::write) puts the targets of csv data: `data.targets.csv` for `data.csv`.
-    pub fn targets_beside(path: &Path) -> PathBuf {
-        path.with_extension("targets.csv")
+    pub fn targets_beside(path: impl AsRef<Path>) -> PathBuf {
+        path.as_ref().with_extension("targets.csv")
     }
 
     /// The environment of each row.

@@ -83,7 +83,7 @@ impl Fitted for Called {
                 )));
             }
         }
-        let found = Dataset::read(&at("out.npz"), None)
+        let found = Dataset::read(&at("out.npz"))
             .map_err(|error| Error::Failed(format!("'{name}' left no samples: {error}")))?;
         let rows: Vec<usize> = (0..found.environments()).map(|e| found.rows(e).len()).collect();
         let expected: Vec<usize> = told.iter().map(|told| told.rows).collect();

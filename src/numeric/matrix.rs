@@ -1,8 +1,32 @@
-//! A dense row-major matrix: the one container that data, parameters and engines share.
+//! The dense row-major matrix that data, parameters and engines share.
 
 use faer::{MatMut, MatRef};
 
-/// `rows` × `cols` numbers, row after row.
+/// A dense matrix that stores its rows one after another.
+///
+/// It converts from and to the matrices of faer, and with the feature `ndarray` from and to two-dimensional arrays of ndarray:
+///
+/// ```
+/// use faer::{Mat, MatRef};
+/// use skds::Matrix;
+///
+/// let matrix = Matrix::from_rows(2, 3, vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+/// let view: MatRef<'_, f64> = (&matrix).into(); // copies nothing
+/// let product: Mat<f64> = view * view.transpose();
+/// assert_eq!(Matrix::from(product).row(0), [14.0, 32.0]);
+/// ```
+///
+/// ```
+/// # #[cfg(feature = "ndarray")] {
+/// use ndarray::{Array2, array};
+/// use skds::Matrix;
+///
+/// let matrix = Matrix::from(array![[1.0, 2.0], [3.0, 4.0]]); // takes over the memory
+/// assert_eq!(matrix.row(1), [3.0, 4.0]);
+/// let back: Array2<f64> = matrix.into();
+/// assert_eq!(back.sum(), 10.0);
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Matrix<T> {
     rows: usize,
@@ -16,7 +40,7 @@ impl<T: Copy> Matrix<T> {
         Matrix { rows, cols, data: vec![value; rows * cols] }
     }
 
-    /// Takes `data` as the rows of a matrix.
+    /// A matrix with the rows `data`, one after another.
     ///
     /// # Panics
     /// If `data` does not hold exactly `rows * cols` entries.
@@ -64,22 +88,27 @@ impl<T: Copy> Matrix<T> {
         &mut self.data
     }
 
-    /// Rows `range` as one slice.
+    /// All entries, row after row, without a copy.
+    pub fn into_vec(self) -> Vec<T> {
+        self.data
+    }
+
+    /// The rows in `range` as one slice.
     pub fn rows_slice(&self, range: std::ops::Range<usize>) -> &[T] {
         &self.data[range.start * self.cols..range.end * self.cols]
     }
 
-    /// The same matrix with every entry converted.
+    /// The matrix of `convert(entry)` for every entry.
     pub fn map<U: Copy>(&self, convert: impl FnMut(T) -> U) -> Matrix<U> {
         Matrix { rows: self.rows, cols: self.cols, data: self.data.iter().copied().map(convert).collect() }
     }
 
-    /// A view for matrix products.
+    /// A faer view, which copies nothing.
     pub fn view(&self) -> MatRef<'_, T> {
         MatRef::from_row_major_slice(&self.data, self.rows, self.cols)
     }
 
-    /// A writable view for matrix products.
+    /// A writable faer view, which copies nothing.
     pub fn view_mut(&mut self) -> MatMut<'_, T> {
         MatMut::from_row_major_slice_mut(&mut self.data, self.rows, self.cols)
     }

@@ -1,6 +1,6 @@
-//! Numbers and what is computed with them, whatever they mean: matrices, their products and factorizations, vector code,
-//! tasks, statistics.
+//! Numerical building blocks: matrices, their products and factorizations, vector code, parallel tasks, statistics.
 
+mod convert;
 pub(crate) mod dense;
 pub(crate) mod matmul;
 mod matrix;

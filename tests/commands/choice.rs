@@ -79,7 +79,7 @@ fn ensembles_are_sampled_drawn_and_given_intervals_but_have_no_loss() {
     // The mean that is set is met, by samples of the law and by rows that are moved.
     let out = folder.path().join("moved.npz").display().to_string();
     well(&["sample", &path, "--from", &train, "--set", "x1=2", "-o", &out]);
-    let moved = Dataset::read(Path::new(&out), None).unwrap();
+    let moved = Dataset::read(&out).unwrap();
     assert!((moved.means(0)[1] - 2.0).abs() < 1e-9);
     let set = json(&["sample", &path, "--set", "x1=2", "-n", "4000"]);
     assert!((set["variables"][1]["mean"].as_f64().unwrap() - 2.0).abs() < 0.1);
@@ -109,7 +109,7 @@ fn structural_equations_have_their_own_law() {
     assert_eq!((model.law, model.members.len()), (LawKind::Structural, 0));
     assert!(well(&["graph", &path]).starts_with("linear model of structural equations"));
     // Its law has the variances of the data, which a diffusion with the same drift does not have.
-    let data = Dataset::read(Path::new(&train), None).unwrap();
+    let data = Dataset::read(Path::new(&train)).unwrap();
     let drawn = json(&["sample", &path, "-n", "20000"]);
     let rest = data.environment(0);
     for j in 0..6 {

@@ -148,7 +148,7 @@ fn files_read_back_and_hold_the_same_bytes_for_the_same_seed() {
             let other = run("2");
             let first = run("1");
             assert!(first == run("1") && first != other);
-            let data = Dataset::read(&out, None).unwrap();
+            let data = Dataset::read(&out).unwrap();
             assert_eq!(data.names(), model.names);
             assert_eq!((data.samples().rows(), data.environments()), (300, 1));
             read.push(data.samples().clone());
@@ -168,8 +168,8 @@ fn observed_rows_are_moved_by_what_the_model_says_changes() {
     let moved = |args: &[&str]| {
         let report = json(&[&[model.as_str(), "--from", &data, "-o", &out], args].concat());
         assert_eq!(report["from"]["environment"], 1);
-        assert_eq!(report["n"], Dataset::read(Path::new(&out), None).unwrap().samples().rows());
-        Dataset::read(Path::new(&out), None).unwrap().samples().clone()
+        assert_eq!(report["n"], Dataset::read(&out).unwrap().samples().rows());
+        Dataset::read(&out).unwrap().samples().clone()
     };
     // All rows, in their order; `gene a` moves by 2 in the data's units, `γ` by half of 1 in standard ones.
     let shifted = moved(&["--shift", "gene a=1"]);
@@ -223,7 +223,7 @@ fn nonnegative_is_meant_in_the_units_of_the_data() {
     let report = json(&[&model, "-n", "500", "--nonnegative", "-o", out.to_str().unwrap()]);
     assert_eq!(report["method"], "euler");
     assert_eq!(report["output"], out.to_str().unwrap());
-    let samples = Dataset::read(&out, None).unwrap().samples().clone();
+    let samples = Dataset::read(&out).unwrap().samples().clone();
     assert!(samples.as_slice().iter().all(|x| *x >= 0.0));
     assert!((0..500).any(|i| samples[(i, 1)] == 0.0) && (0..500).all(|i| samples[(i, 0)] > 0.0));
 }

@@ -276,7 +276,7 @@ fn the_command_writes_a_folder_that_its_manifest_makes_again() {
             let read = |folder: &str| std::fs::read(Path::new(folder).join(file)).unwrap();
             assert_eq!(read(&first), read(&again), "{system} {file}");
         }
-        let train = Dataset::read(Path::new(&format!("{first}/train.npz")), None).unwrap();
+        let train = Dataset::read(Path::new(&format!("{first}/train.npz"))).unwrap();
         assert_eq!((train.environments(), train.dim(), train.samples().rows()), (4, 6, 200));
         let other = at(&format!("{system} other"));
         let output = skds(&[&[system, "-o", &other, "--seed", "8", "--graph", "sf"][..], &sizes].concat());

@@ -1,6 +1,6 @@
 //! The ways into the program that are tried. Everything that the fuzzer knows of the library's entry points is here.
 
-use skds::data::{Dataset, Most};
+use skds::data::{Dataset, SizeLimits};
 use skds::engine::Place;
 use skds::experiment::Plan;
 use skds::fit::{Checkpoint, PreparedFit, Settings, TrainingSchedule, Unobserved};
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What every reader is given: far above the seeds, far below what would hurt.
-const MOST: Most = Most { variables: 5000, bytes: 64 << 20 };
+const LIMITS: SizeLimits = SizeLimits { variables: 5000, bytes: 64 << 20 };
 
 /// A refusal's sentence.
 pub type Entered<T> = Result<T, String>;
@@ -22,7 +22,7 @@ fn said<T>(found: skds::Result<T>) -> Entered<T> {
 }
 
 pub fn dataset(path: &Path, targets: Option<&Path>) -> Entered<Dataset> {
-    said(Dataset::read_within(path, targets, &MOST))
+    said(Dataset::read_within(path, targets, &LIMITS))
 }
 
 pub fn parameters(path: &Path) -> Entered<Parameters<f64>> {

@@ -209,7 +209,7 @@ fn a_basis_model_goes_through_all_commands() {
     assert!(graph.contains("basis model, 2 variables, 2 effects, standard units"), "{graph}");
     assert!(graph.contains("gene a  y        +") && graph.contains("y       gene a   +"), "{graph}");
     passes(&["sample", &model, "-n", "200", "--shift", "gene a=0.5", "-o", &at("drawn.npz")]);
-    let drawn = Dataset::read(Path::new(&at("drawn.npz")), None).unwrap();
+    let drawn = Dataset::read(Path::new(&at("drawn.npz"))).unwrap();
     assert!(drawn.means(0)[0] > data.means(0)[0]);
     let test = environments(200, &[[0.4, 0.0]], 9).with_names(data.names().to_vec()).unwrap();
     test.write(Path::new(&at("test.npz"))).unwrap();

@@ -17,7 +17,7 @@ pub(in crate::cli) fn run(args: &Args, remote: &Remote) -> Result<()> {
     }
     let unknown = settings.settle()?.targets == TargetChoice::Unknown;
     let targets = args.targets.as_deref().filter(|_| !unknown);
-    let data = Dataset::read(&args.data, targets)?;
+    let data = Dataset::read_files(&args.data, targets)?;
     let edges = match &args.edges {
         Some(path) => Knowledge::read(path, data.names())?.edges().to_vec(),
         None => Vec::new(),

@@ -46,7 +46,7 @@ pub(in crate::cli) fn run(args: &Args, remote: &Remote) -> Result<()> {
     })?;
     let fetched = folder.path().join("samples.npz");
     remote.fetch(&job, "samples.npz", &fetched)?;
-    let data = Dataset::read(&fetched, None)?;
+    let data = Dataset::read(&fetched)?;
     let method = SampleSettings { method: args.method, ..SampleSettings::default() }.method_for(&model)?;
     let report = Report {
         n: data.samples().rows(),

@@ -9,7 +9,7 @@ fn read(data: impl AsRef<[u8]>, targets: Option<&str>) -> Result<Dataset> {
     if let Some(targets) = targets {
         std::fs::write(&second, targets).unwrap();
     }
-    Dataset::read(&path, targets.map(|_| second.as_path()))
+    Dataset::read_files(&path, targets.map(|_| second.as_path()))
 }
 
 const TWO: &str = "a,env,b\n1,1,10\n2,0,20\n3,1,30\n4,0,40\n";
@@ -103,7 +103,7 @@ fn targets_that_cannot_be_used() {
     let path = folder.path().join("data.csv");
     std::fs::write(&path, TWO).unwrap();
     let missing = folder.path().join("missing.csv");
-    assert_words(Dataset::read(&path, Some(&missing)), &["cannot read", "missing.csv"]);
+    assert_words(Dataset::read_with_targets(&path, &missing), &["cannot read", "missing.csv"]);
 }
 
 #[test]
@@ -139,10 +139,10 @@ fn environments_are_found_however_their_column_is_written() {
 fn what_is_too_wide_or_too_long_is_refused_before_it_is_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("wide.csv");
-    let most = Most { variables: 5000, bytes: 1 << 20 };
+    let limits = SizeLimits { variables: 5000, bytes: 1 << 20 };
     let within = |text: &str| {
         std::fs::write(&path, text).unwrap();
-        Dataset::read_within(&path, None, &most)
+        Dataset::read_within(&path, None, &limits)
     };
     let header: Vec<String> = (0..100_000).map(|j| format!("x{j}")).collect();
     assert_words(

@@ -55,16 +55,16 @@ fn environments_that_do_not_fit() {
 
 #[test]
 fn paths_that_are_no_data() {
-    assert_words(Dataset::read(Path::new("no/such.npz"), None), &["cannot read no/such.npz"]);
+    assert_words(Dataset::read("no/such.npz"), &["cannot read no/such.npz"]);
     let folder = tempfile::tempdir().unwrap();
-    assert_words(Dataset::read(folder.path(), None), &["cannot read", "is a directory"]);
+    assert_words(Dataset::read(folder.path()), &["cannot read", "is a directory"]);
     for (name, words) in [("data.txt", "has the extension .txt"), ("data", "has no extension")] {
         let path = folder.path().join(name);
         std::fs::write(&path, "a,b\n1,2\n").unwrap();
-        assert_words(Dataset::read(&path, None), &[name, words, "expected .npz or .csv"]);
+        assert_words(Dataset::read(&path), &[name, words, "expected .npz or .csv"]);
     }
     let npz = folder.path().join("data.npz");
     std::fs::write(&npz, "").unwrap();
     let words = ["t.csv", "goes with .csv data only", "`targets` inside the .npz"];
-    assert_words(Dataset::read(&npz, Some(Path::new("t.csv"))), &words);
+    assert_words(Dataset::read_with_targets(&npz, "t.csv"), &words);
 }

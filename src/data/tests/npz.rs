@@ -1,4 +1,5 @@
 use super::*;
+use std::fs::File;
 use std::io::Write;
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
@@ -12,7 +13,7 @@ fn read(write: impl FnOnce(&mut Writer)) -> Result<Dataset> {
     let mut writer = ZipWriter::new(File::create(&path).unwrap());
     write(&mut writer);
     writer.finish().unwrap();
-    Dataset::read(&path, None)
+    Dataset::read(&path)
 }
 
 /// A number as numpy stores it.
@@ -181,7 +182,7 @@ fn archives_without_a_usable_x() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("data.npz");
     std::fs::write(&path, "a,b\n1,2\n").unwrap();
-    assert_words(Dataset::read(&path, None), &["data.npz: is not an .npz file", "zip"]);
+    assert_words(Dataset::read(&path), &["data.npz: is not an .npz file", "zip"]);
     assert_words(read(|w| put(w, "y", &[1], &[1.0])), &["no array `x`, found `y`"]);
     assert_words(
         read(|w| put(w, "x", &[2, 2], &[1; 4])),
@@ -290,16 +291,16 @@ fn damaged_archives_never_panic() {
     put(&mut writer, "targets", &[2, 2], &[false; 4]);
     put_text(&mut writer, "names", "<U5", &["a", "b"]);
     writer.finish().unwrap();
-    Dataset::read(&path, None).unwrap();
+    Dataset::read(&path).unwrap();
     let bytes = std::fs::read(&path).unwrap();
     for at in 0..bytes.len() {
         std::fs::write(&path, &bytes[..at]).unwrap();
-        Dataset::read(&path, None).unwrap_err();
+        Dataset::read(&path).unwrap_err();
         for value in [0, b'9', 0xff] {
             let mut changed = bytes.clone();
             changed[at] = value;
             std::fs::write(&path, &changed).unwrap();
-            let _ = Dataset::read(&path, None);
+            let _ = Dataset::read(&path);
         }
     }
 }
@@ -312,7 +313,7 @@ fn what_is_too_large_is_refused_before_it_is_read() {
         let mut writer = ZipWriter::new(File::create(&path).unwrap());
         write(&mut writer);
         writer.finish().unwrap();
-        Dataset::read_within(&path, None, &Most { variables, bytes })
+        Dataset::read_within(&path, None, &SizeLimits { variables, bytes })
     };
     // Numbers that would be refused, were they read.
     let nans = |w: &mut Writer| put(w, "x", &[3, 2], &[f64::NAN; 6]);

@@ -24,7 +24,7 @@ fn assert_comes_back(data: &Dataset, name: &str, files: &[&str]) {
     found.sort();
     assert_eq!(found, files);
     let targets = Some(Dataset::targets_beside(&path)).filter(|path| path.exists());
-    let back = Dataset::read(&path, targets.as_deref()).unwrap();
+    let back = Dataset::read_files(&path, targets.as_deref()).unwrap();
     assert_eq!(bits(&back), bits(data));
     assert_eq!((back.names(), back.offsets()), (data.names(), data.offsets()));
     assert_eq!(back.targets(), data.targets());

@@ -1,6 +1,6 @@
 //! What clients may ask for, checked before work starts.
 
-use crate::data::Most;
+use crate::data::SizeLimits;
 use crate::serve::domain::need::Need;
 use crate::serve::domain::problem::Problem;
 use crate::serve::domain::request::Request;
@@ -63,8 +63,8 @@ impl Default for Limits {
 
 impl Limits {
     /// What a data file may hold.
-    pub(in crate::serve) fn most(&self) -> Most {
-        Most { variables: self.variables, bytes: self.job_bytes }
+    pub(in crate::serve) fn most(&self) -> SizeLimits {
+        SizeLimits { variables: self.variables, bytes: self.job_bytes }
     }
 
     /// Something is more than it may be.

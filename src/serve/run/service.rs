@@ -220,7 +220,7 @@ impl Service {
     /// A dataset as samples.
     pub(in crate::serve) fn dataset(&self, id: &ContentId) -> Result<Arc<Dataset>> {
         let size = |data: &Dataset| 8 * data.samples().as_slice().len();
-        self.datasets.get(id, || Dataset::read(&self.files.dataset(id), None), size)
+        self.datasets.get(id, || Dataset::read(&self.files.dataset(id)), size)
     }
 
     /// A model.

@@ -166,7 +166,7 @@ pub fn recover(files: &Files, store: &Store) -> Result<()> {
     let mut counts = [0; 2];
     for path in entries(&files.datasets())? {
         let Some(id) = id_of(&path) else { continue };
-        let Ok(data) = Dataset::read(&path, None) else { continue };
+        let Ok(data) = Dataset::read(&path) else { continue };
         let bytes = std::fs::metadata(&path).map_or(0, |data| data.len());
         let name = format!("recovered-{}.npz", &id.as_str()[..8]);
         let info = describe(id, &name, &data, bytes);

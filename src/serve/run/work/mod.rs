@@ -46,13 +46,13 @@ impl Task<'_> {
     fn dataset(&self) -> Result<Arc<Dataset>> {
         let path =
             self.assignment.dataset.as_ref().ok_or_else(|| Error::invalid("the job has no dataset"))?;
-        self.kept.dataset.get(path, || Dataset::read(path, None))
+        self.kept.dataset.get(path, || Dataset::read(path))
     }
 
     /// The data that predictions start from, if any.
     fn origin(&self) -> Result<Option<Arc<Dataset>>> {
         let path = self.assignment.origin.as_ref();
-        path.map(|path| self.kept.origin.get(path, || Dataset::read(path, None))).transpose()
+        path.map(|path| self.kept.origin.get(path, || Dataset::read(path))).transpose()
     }
 
     fn model(&self) -> Result<Arc<Model>> {
