@@ -454,27 +454,24 @@ impl Report<'_> {
     fn to_text(&self, problem: &PreparedFit, checkpoint: &Path) -> String {
         let recipe = &problem.recipe;
         let bandwidth = self.bandwidth.map_or(String::new(), |h| format!(", bandwidth {h:.4}"));
-        let mut lines = vec![
-            format!(
-                "{} {} model, {} kernel{bandwidth}",
-                recipe.objective.name().to_uppercase(),
-                recipe.form.kind(),
-                recipe.kernel
-            ),
-            format!(
-                "  {} steps on {} in {:.1} s, {:.0} per second",
-                self.steps, self.device, self.seconds, self.steps_per_second
-            ),
-            format!("  loss {:.6e} on the last batch, penalty {:.6e}", self.loss, self.penalty),
-        ];
-        if let Some(stability) = &self.stability {
-            lines.push(format!("  {}", stability.sentence()));
+        let mut lines = vec![format!(
+            "{} {} model, {} kernel{bandwidth}",
+            recipe.objective.name().to_uppercase(),
+            recipe.form.kind(),
+            recipe.kernel
+        )];
+        if let Some((stability, support)) = self.stability.as_ref().zip(self.support.as_ref()) {
+            let findings = problem.findings(stability, support);
+            lines.extend(findings.into_iter().map(|finding| format!("  {finding}")));
         }
-        let support = self.support.iter().flat_map(Support::sentences);
-        lines.extend(support.chain(problem.constant_warning()).map(|remark| format!("  {remark}")));
+        lines.push(format!(
+            "  Took {} steps on {} in {:.1} s ({:.0} per second).",
+            self.steps, self.device, self.seconds, self.steps_per_second
+        ));
+        lines.push(format!("  Loss {:.6e} on the last batch, penalty {:.6e}.", self.loss, self.penalty));
         lines.push(match self.complete {
-            true => format!("  written to {}", self.model.display()),
-            false => format!("  stopped early; {} goes on with --resume", checkpoint.display()),
+            true => format!("  The model is in {}.", self.model.display()),
+            false => format!("  Stopped early. Continue from {} with --resume.", checkpoint.display()),
         });
         lines.join("\n")
     }

@@ -90,11 +90,13 @@ pub(super) fn run(
 fn to_text(report: &Report<'_>, problem: &PreparedFit, fit: &ExactFit) -> String {
     let mut lines = vec![fit.title(problem)];
     let mut say = |line: String| lines.push(format!("  {line}"));
-    fit.course(problem, &report.device, report.seconds).into_iter().for_each(&mut say);
     fit.findings(problem, &report.support).into_iter().for_each(&mut say);
+    fit.computation(problem, &report.device, report.seconds).into_iter().for_each(&mut say);
     if let Some(count) = report.bootstrap {
-        say(format!("95 % intervals from {count} resamples of the rows; see 'skds graph'"));
+        say(format!(
+            "The model has 95 % intervals from {count} resamples of the rows. 'skds graph' shows them."
+        ));
     }
-    say(format!("written to {}", report.model.display()));
+    say(format!("The model is in {}.", report.model.display()));
     lines.join("\n")
 }

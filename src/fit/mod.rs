@@ -35,6 +35,7 @@ pub use recipe::{AdamRecipe, CandidateSet, DriftForm, FixedSettings, PenaltyStre
 pub use settings::Settings;
 pub use stabilize::{MARGIN, Stability, WidestVariable};
 pub use support::{Evidence, Support, VariableSupport};
+pub(crate) use tuning::ENOUGH_INTERVENTIONS;
 pub use tuning::{ExpectedError, ScoredSetting, Tuning};
 
 use crate::data::{Dataset, Standardization};
@@ -261,23 +262,6 @@ impl PreparedFit {
     /// The variables that are constant in the first environment.
     pub fn constant_variables(&self) -> &[String] {
         &self.constant
-    }
-
-    /// A word on variables that are constant in the first environment, if there are any.
-    pub fn constant_warning(&self) -> Option<String> {
-        const LISTED: usize = 10;
-        let (first, more) = self.constant.split_at(self.constant.len().min(LISTED));
-        let names = first.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
-        let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
-        match self.constant.len() {
-            0 => None,
-            1 => Some(format!(
-                "{names} is constant in the first environment: its own noise there cannot be known"
-            )),
-            _ => Some(format!(
-                "{names}{more} are constant in the first environment: their own noises there cannot be known"
-            )),
-        }
     }
 
     /// Parameters of a fit in the data's units.

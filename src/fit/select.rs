@@ -6,7 +6,7 @@
 //! best by more than the standard error of their difference.
 
 use super::choose::Method;
-use super::tuning::{ENOUGH, ScoredSetting, Tuning, enough, intervened, multiples};
+use super::tuning::{ENOUGH_INTERVENTIONS, ScoredSetting, Tuning, enough, intervened, multiples};
 use crate::data::Dataset;
 use crate::engine::gpu::GpuEngine;
 use crate::kernel::{Bandwidth, Kernel, KernelKind};
@@ -21,7 +21,7 @@ use std::sync::Arc;
 const PENALTIES: usize = 12;
 /// From the one that leaves nothing down to this part of it.
 const LEAST_PENALTY: f64 = 1e-4;
-/// Parts that rows are cut into where fewer than [`ENOUGH`] environments can be left out.
+/// Parts that rows are cut into where fewer than [`ENOUGH_INTERVENTIONS`] environments can be left out.
 const ROW_FOLDS: usize = 5;
 
 /// What a choice is made of.
@@ -62,7 +62,7 @@ struct Fold {
 /// How many fits [`Search::run`] will make.
 pub(super) fn fits_of(kernel: KernelKind, targets: &Matrix<bool>, known: bool) -> u64 {
     let folds = match intervened(targets, known).len() {
-        count if count >= ENOUGH => count,
+        count if count >= ENOUGH_INTERVENTIONS => count,
         _ => ROW_FOLDS,
     };
     (multiples(kernel).len() * PENALTIES * folds + 1) as u64
@@ -79,7 +79,7 @@ impl Search<'_> {
     fn folds(&self, gpu: Option<&GpuEngine>, bandwidth: f64) -> Result<Vec<Fold>> {
         let all: Vec<usize> = (0..self.data.environments()).collect();
         let left_out = intervened(self.targets, self.known);
-        if left_out.len() >= ENOUGH {
+        if left_out.len() >= ENOUGH_INTERVENTIONS {
             let judge = Arc::new(self.pass(gpu, self.data, bandwidth)?);
             let without = |e: usize| all.iter().copied().filter(|other| *other != e).collect();
             return Ok(left_out
@@ -166,7 +166,7 @@ impl Search<'_> {
             interventions: intervened(self.targets, self.known).len(),
             leading,
             cells,
-            outlook: None,
+            expected_error: None,
             remarks: Vec::new(),
         };
         let kernel = self.kernel.with_bandwidth(bandwidths[h])?;

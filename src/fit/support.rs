@@ -9,8 +9,6 @@ use serde::Serialize;
 
 /// Means that differ by more than so many standard errors differ clearly.
 const CLEARLY: f64 = 3.0;
-/// Names and pairs in a sentence.
-const LISTED: usize = 10;
 
 /// What tells of a variable's effects on others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,52 +132,6 @@ impl Support {
         self.unidentified_pairs.truncate(most);
         self
     }
-
-    /// In plain words: what tells of how many variables' effects, and which loops the data cannot tell apart.
-    pub fn sentences(&self) -> Vec<String> {
-        let all = self.variables.len();
-        let names = |by: Evidence| -> Vec<&str> {
-            let of = self.variables.iter().filter(|variable| variable.by == by);
-            of.map(|variable| variable.name.as_str()).collect()
-        };
-        let parts: Vec<String> = [
-            (Evidence::Intervention, "by an intervention on them"),
-            (Evidence::Elsewhere, "by interventions elsewhere"),
-            (Evidence::Covariances, "by covariances alone"),
-        ]
-        .into_iter()
-        .map(|(by, words)| (by, words, names(by)))
-        .filter(|(_, _, found)| !found.is_empty())
-        .enumerate()
-        .map(|(place, (by, words, found))| {
-            let count = found.len();
-            let first = format!("effects of {count} of {all} variables are supported {words}");
-            let part = if place == 0 { first } else { format!("of {count} {words}") };
-            match by {
-                Evidence::Covariances => format!("{part}: {}", listed(found.into_iter(), count)),
-                _ => part,
-            }
-        })
-        .collect();
-        let mut sentences = vec![parts.join(", ")];
-        if self.unidentified_count > 0 {
-            let pairs = self.unidentified_pairs.iter().map(|(a, b)| format!("{a} <-> {b}"));
-            sentences.push(format!(
-                "covariances do not identify both effects of {}: neither variable is intervened on",
-                listed(pairs, self.unidentified_count)
-            ));
-        }
-        sentences
-    }
-}
-
-/// The first few of so many things.
-fn listed(all: impl Iterator<Item = impl Into<String>>, count: usize) -> String {
-    let first = all.take(LISTED).map(Into::into).collect::<Vec<String>>().join(", ");
-    match count.saturating_sub(LISTED) {
-        0 => first,
-        more => format!("{first} and {more} more"),
-    }
 }
 
 #[cfg(test)]
@@ -238,40 +190,7 @@ mod tests {
         // 0 and 1, 1 and 2 act on each other; 0 is intervened on.
         let both = support(vec![-1.0, 0.3, 0.2, 0.3, -1.0, 0.1, 0.0, 0.4, -1.0], 4.0);
         assert_eq!(both.unidentified_pairs, [("x1".to_string(), "x2".to_string())]);
-        assert_eq!(
-            both.sentences(),
-            [
-                "effects of 1 of 3 variables are supported by an intervention on them, of 1 by interventions elsewhere, of 1 by \
-                 covariances alone: x2",
-                "covariances do not identify both effects of x1 <-> x2: neither variable is intervened on"
-            ]
-        );
         let one_way = support(vec![-1.0, 0.3, 0.2, 0.3, -1.0, 0.0, 0.0, 0.4, -1.0], 0.0);
         assert!(one_way.unidentified_pairs.is_empty());
-        assert_eq!(
-            one_way.sentences(),
-            [
-                "effects of 1 of 3 variables are supported by an intervention on them, of 2 by covariances alone: x1, x2"
-            ]
-        );
-    }
-
-    #[test]
-    fn long_lists_are_cut() {
-        let variable = |k: usize| VariableSupport { name: format!("v{k}"), by: Evidence::Covariances };
-        let pairs: Vec<_> = (0..12).map(|k| (format!("v{k}"), format!("v{}", k + 1))).collect();
-        let support = Support {
-            variables: (0..13).map(variable).collect(),
-            unidentified_count: pairs.len(),
-            unidentified_pairs: pairs,
-        };
-        let sentences = support.clone().with_pairs_up_to(11).sentences();
-        assert_eq!(sentences, support.sentences());
-        assert!(
-            sentences[0]
-                .starts_with("effects of 13 of 13 variables are supported by covariances alone: v0, ")
-        );
-        assert!(sentences[0].ends_with("v9 and 3 more"), "{sentences:?}");
-        assert!(sentences[1].contains("v9 <-> v10 and 2 more: "), "{sentences:?}");
     }
 }

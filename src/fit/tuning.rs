@@ -1,4 +1,4 @@
-//! What a choice found: every candidate with its score, and in words what that means.
+//! What a choice found: every setting with its score.
 
 use super::choose::{Candidate, Method};
 use crate::data::Dataset;
@@ -12,10 +12,10 @@ use serde::Serialize;
 
 /// Bandwidths, in median distances between samples.
 const BANDWIDTHS: [f64; 5] = [0.35, 0.525, 0.7, 0.875, 1.225];
-/// Environments that must be there to be left out; otherwise rows are.
-pub(super) const ENOUGH: usize = 3;
+/// With fewer interventions, rows are held out instead.
+pub(crate) const ENOUGH_INTERVENTIONS: usize = 3;
 
-/// A setting and how it did.
+/// A setting and its score.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ScoredSetting {
     /// How it is fitted.
@@ -43,7 +43,7 @@ pub struct ScoredSetting {
     pub scores: Vec<f64>,
 }
 
-/// How well a model is expected to predict an intervention that nobody has seen, compared with no effect.
+/// The error to expect on a new intervention, relative to predicting no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ExpectedError {
     /// Squared error of means over that of no effect, geometric mean.
@@ -67,9 +67,9 @@ pub struct Tuning {
     pub cells: Vec<ScoredSetting>,
     /// The number of the one with the largest weight.
     pub leading: usize,
-    /// What to expect, where interventions were left out.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub outlook: Option<ExpectedError>,
+    /// The error to expect on a new intervention, where interventions were left out.
+    #[serde(rename = "outlook", skip_serializing_if = "Option::is_none")]
+    pub expected_error: Option<ExpectedError>,
     /// What was not considered, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
@@ -104,7 +104,7 @@ pub(super) fn resampled(data: &Dataset, rng: &mut ChaCha8Rng) -> Result<(Dataset
 pub(super) fn enough(data: &Dataset, e: usize, rows: &[usize]) -> Result<Matrix<f64>> {
     match rows.len() < 2 {
         true => Err(Error::invalid(format!(
-            "environment {e} has {} rows, expected more to choose by: set the penalty weight lambda",
+            "environment {e} has {} rows, too few to hold some out: add rows, or set the penalty weight lambda",
             data.rows(e).len()
         ))),
         false => Ok(picked(data, rows)),
@@ -117,17 +117,6 @@ fn picked(data: &Dataset, rows: &[usize]) -> Matrix<f64> {
     Matrix::from_rows(rows.len(), data.dim(), values)
 }
 
-impl ScoredSetting {
-    /// In words: the method and its settings.
-    fn described(&self) -> String {
-        let bandwidth = self.bandwidth.map_or(String::new(), |h| format!("bandwidth {h:.2}, "));
-        match self.method {
-            Method::Nothing => self.method.described().into(),
-            method => format!("{} ({bandwidth}λ {})", method.described(), self.lambda),
-        }
-    }
-}
-
 impl Tuning {
     /// The settings that have a share in the model, with it, in their order.
     pub(super) fn shares(&self) -> Vec<(f64, Candidate)> {
@@ -138,7 +127,7 @@ impl Tuning {
     }
 
     /// The cell without effects; none where models of given functions are judged by their loss.
-    fn no_effect(&self) -> Option<&ScoredSetting> {
+    pub(crate) fn no_effect(&self) -> Option<&ScoredSetting> {
         self.cells.iter().find(|cell| cell.method == Method::Nothing)
     }
 
@@ -159,108 +148,8 @@ impl Tuning {
         self.members().iter().all(|cell| cell.method == Method::Nothing)
     }
 
-    /// Why the model is what it is and how far to trust it, in sentences.
-    pub fn explained(&self) -> Vec<String> {
-        let mut lines = vec![if self.is_by_loss() { self.chosen_by_loss() } else { self.chosen() }];
-        if !self.is_by_loss() {
-            lines.extend(self.others());
-        }
-        lines.extend(self.expectation());
-        lines.extend(self.remarks.iter().cloned());
-        lines
-    }
-
     /// Models of given functions are judged by their loss.
     pub(crate) fn is_by_loss(&self) -> bool {
         self.no_effect().is_none()
-    }
-
-    fn chosen_by_loss(&self) -> String {
-        let first = &self.cells[self.leading];
-        let bandwidth = first.bandwidth.map_or(String::new(), |h| format!("bandwidth {h:.2}, "));
-        format!(
-            "{bandwidth}{} penalty {:.4} was chosen among {} settings by the loss of {} held-out {}: the largest penalty that is \
-             not clearly worse than the best",
-            first.penalty,
-            first.lambda,
-            self.cells.len(),
-            self.folds,
-            self.held_out
-        )
-    }
-
-    fn chosen(&self) -> String {
-        let judges = match self.held_out {
-            "rows" => format!("{} samples of held-out rows", self.folds),
-            _ => format!("{} interventions that were left out", self.interventions),
-        };
-        let members = self.members();
-        match members[..] {
-            [only] if only.method == Method::Nothing => {
-                format!(
-                    "nothing predicts better than no effect, judged by {judges}: the model has no effects"
-                )
-            }
-            [only] => format!("{} was chosen by {judges}", only.described()),
-            _ => {
-                let shares: Vec<String> = members
-                    .iter()
-                    .map(|cell| format!("{:.0} % {}", 100.0 * cell.weight, cell.described()))
-                    .collect();
-                format!("an average of {}, weighed by {judges}", list(&shares))
-            }
-        }
-    }
-
-    /// The best of every method, beside no effect.
-    fn others(&self) -> Option<String> {
-        self.no_effect()?.score?;
-        let mut parts = Vec::new();
-        for &method in Method::ALL.iter().filter(|method| **method != Method::Nothing) {
-            let of_method = self.cells.iter().filter(|cell| cell.method == method);
-            let best =
-                of_method.filter_map(|cell| Some((cell, cell.score?))).min_by(|a, b| a.1.total_cmp(&b.1));
-            if let Some((cell, over)) = best.and_then(|(cell, _)| Some((cell, self.over_no_effect(cell)?))) {
-                parts.push(format!("{over:.2} {}", cell.described()));
-            }
-        }
-        let what = if self.held_out == "rows" { "distance to the held-out rows" } else { "squared error" };
-        Some(format!("{what}, best of each method, no effect being 1: {}", list(&parts)))
-    }
-
-    /// How well the model is expected to predict, or why nobody can tell.
-    pub fn expectation(&self) -> Option<String> {
-        if self.is_by_loss() {
-            return None;
-        }
-        let Some(ExpectedError { ratio, low, high }) = self.outlook else {
-            return Some(format!(
-                "{} known interventions are fewer than {ENOUGH}: held-out rows tell how well the law is met, not what an intervention \
-                 does",
-                self.interventions
-            ));
-        };
-        if self.is_nothing() {
-            return Some(
-                "effects of interventions cannot be predicted from this data better than by no effect".into(),
-            );
-        }
-        let expected = format!(
-            "expected squared error under an intervention nobody made: {ratio:.2} of that of predicting no effect (95 % interval \
-             {low:.2} to {high:.2})"
-        );
-        Some(match high < 1.0 {
-            true => expected,
-            false => format!("{expected}: the data cannot rule out that no effect predicts as well"),
-        })
-    }
-}
-
-/// a, b and c.
-fn list(parts: &[String]) -> String {
-    match parts {
-        [] => "none".into(),
-        [one] => one.clone(),
-        [first @ .., last] => format!("{} and {last}", first.join(", ")),
     }
 }

@@ -1,8 +1,19 @@
-//! What is handed to people, the same from the command line and from the service: files, pictures and sentences about fits.
+//! What a fit hands to people: its files, its pictures, and sentences about it. The command line and the service share them.
 
+mod choice;
 mod fit;
 #[cfg(feature = "plot")]
 pub mod picture;
-mod words;
+mod summary;
+mod trust;
 
 pub use fit::{write_exact, write_trained};
+
+/// "a, b and c".
+fn list(parts: &[String]) -> String {
+    match parts {
+        [] => "none".into(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}

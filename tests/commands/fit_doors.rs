@@ -31,9 +31,9 @@ fn a_flag_and_a_line_of_toml_mean_the_same() {
             "learning_rate = 0.001\nbatch = 8",
             "20000 steps on cpu",
         ),
-        (&["--seed", "5"], "seed = 5", "chosen by what it predicts"),
+        (&["--seed", "5"], "seed = 5", "chosen by how well it predicts"),
         (&["--objective", "kds", "--lambda", "0.3"], "objective = \"kds\"\nlambda = 0.3", "KDS by moments"),
-        (&["--law", "structural"], "law = \"structural\"", "chosen by what it predicts"),
+        (&["--law", "structural"], "law = \"structural\"", "chosen by how well it predicts"),
     ] {
         let (first, second, config) =
             (place("flags.safetensors"), place("toml.safetensors"), place("fit.toml"));

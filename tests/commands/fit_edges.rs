@@ -156,10 +156,9 @@ fn a_fit_says_what_its_effects_rest_on() {
     for more in [&GIVEN[..], &ADAM] {
         let output = place.fit(both, more);
         let text = String::from_utf8(output.stdout).unwrap();
-        let summary = "effects of 2 of 4 variables are supported by an intervention on them, of 2 by interventions elsewhere";
+        let summary = "The effects of 2 of 4 variables are supported by an intervention on them, of 2 by interventions elsewhere";
         assert!(text.contains(summary), "{text}");
-        let pairs =
-            "covariances do not identify both effects of x2 <-> x3: neither variable is intervened on";
+        let pairs = "does not identify both effects of x2 <-> x3. Intervene on one variable of a pair";
         assert!(text.contains(pairs), "{text}");
         let output = place.fit(both, &[more, &["--json"]].concat());
         let report: Value =
@@ -171,5 +170,5 @@ fn a_fit_says_what_its_effects_rest_on() {
     }
     // An edge that is known to be none breaks the loop.
     let output = place.fit("source,target,kind\nx2,x3,forbidden\n", &GIVEN);
-    assert!(!String::from_utf8(output.stdout).unwrap().contains("covariances do not identify"));
+    assert!(!String::from_utf8(output.stdout).unwrap().contains("does not identify both effects"));
 }

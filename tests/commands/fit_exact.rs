@@ -119,11 +119,10 @@ fn a_newcomer_gets_settings_chosen_with_evidence() {
         assert_eq!(std::fs::read(&path).unwrap(), first);
         let printed = String::from_utf8(printed.stdout).unwrap();
         let expected = match held_out {
-            "environments" => ["judged by 7 interventions that were left out", "no effect being 1"],
-            _ => ["6 samples of held-out rows", "2 known interventions are fewer than 3"],
+            "environments" => ["the 7 left-out interventions", "relative to no effect"],
+            _ => ["the held-out rows of 6 bootstrap samples", "Warning: Only 2 interventions are known"],
         };
-        let wanted = expected.map(|piece| piece.replace("judged by ", ""));
-        assert!(wanted.iter().all(|piece| printed.contains(piece.as_str())), "{printed}");
+        assert!(expected.iter().all(|piece| printed.contains(piece)), "{printed}");
     }
 }
 

@@ -188,7 +188,7 @@ fn a_basis_model_goes_through_all_commands() {
     let chosen = ["fit", &train, "-o", &model, "--model", "basis", "--features", &at("features.txt")];
     let rest = ["--diffusion", "1, self^2", "--bootstrap", "20"];
     let report = passes(&[&chosen[..], &rest].concat());
-    for piece in ["SKDS basis model", "was chosen among 60 settings by the loss of 4 held-out environments"] {
+    for piece in ["SKDS basis model", "Chosen among 60 settings by the loss on 4 held-out environments"] {
         assert!(report.contains(piece), "{report}");
     }
     assert!(folder.path().join("model.tuning.svg").exists());

@@ -163,7 +163,7 @@ fn edges_are_part_of_a_fit() {
     // What the page shows, and what programs read.
     let summary = fit["result"]["summary"].as_str().unwrap();
     assert!(
-        summary.contains("effects of 2 of 5 variables are supported by an intervention on them"),
+        summary.contains("The effects of 2 of 5 variables are supported by an intervention on them"),
         "{summary}"
     );
     let support = &fit["result"]["support"];

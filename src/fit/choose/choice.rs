@@ -4,7 +4,7 @@ use super::score::weigh;
 use super::{Candidate, Common, Fit, Folds, Method, Scores, rows};
 use crate::data::Dataset;
 use crate::fit::CandidateSet;
-use crate::fit::tuning::{ENOUGH, ScoredSetting, Tuning, intervened, multiples};
+use crate::fit::tuning::{ENOUGH_INTERVENTIONS, ScoredSetting, Tuning, intervened, multiples};
 use crate::kernel::{Bandwidth, KernelKind};
 use crate::model::{Drift, PenaltyKind};
 use crate::numeric::statistics::mean_and_error;
@@ -79,7 +79,7 @@ impl Choice<'_> {
     pub fn fits(&self) -> u64 {
         let bandwidths = vec![None; self.multiples().len()];
         let candidates = self.by_moments().len() + Candidate::by_pairs(1, &bandwidths).len();
-        let folds = match self.left_out().len() >= ENOUGH {
+        let folds = match self.left_out().len() >= ENOUGH_INTERVENTIONS {
             true => self.folds().left_out.len(),
             false => rows::SAMPLES,
         };
@@ -92,11 +92,14 @@ impl Choice<'_> {
         let pairs = matches!(self.candidate_set, CandidateSet::All | CandidateSet::Diffusions);
         if pairs && self.multiples().is_empty() {
             remarks.push(format!(
-                "SKDS was not considered, because it takes long for more than {MOST_FOR_PAIRS} variables; set the objective skds to consider it"
+                "SKDS was not considered, because it is slow for more than {MOST_FOR_PAIRS} variables. To fit it alone, set the objective skds."
             ));
         }
         if self.candidate_set == CandidateSet::All && self.common.learn_scale {
-            remarks.push("structural equations were not considered, because they learn no scales".into());
+            remarks.push(
+                "Structural equations were not considered, because they cannot learn scales (learn_scale)."
+                    .into(),
+            );
         }
         remarks
     }
@@ -112,7 +115,7 @@ impl Choice<'_> {
             }
         };
         let by_pairs = Candidate::by_pairs(self.data.dim(), &bandwidths);
-        let tuning = match self.left_out().len() >= ENOUGH {
+        let tuning = match self.left_out().len() >= ENOUGH_INTERVENTIONS {
             true => self.by_interventions(&bandwidths, by_pairs, progress)?,
             false => self.by_rows(by_pairs, progress)?,
         };
@@ -149,7 +152,7 @@ impl Choice<'_> {
             interventions: self.left_out().len(),
             leading: leading(&cells),
             cells,
-            outlook: Some(scores.outlook()),
+            expected_error: Some(scores.expected_error()),
             remarks: self.remarks(),
         })
     }
@@ -197,7 +200,7 @@ impl Choice<'_> {
             interventions: self.left_out().len(),
             leading: leading(&cells),
             cells,
-            outlook: None,
+            expected_error: None,
             remarks: self.remarks(),
         })
     }

@@ -190,7 +190,7 @@ impl Scores {
 
     /// What is to be expected of an intervention that nobody has seen: for each one that was left out, by weights that the others
     /// speak for.
-    pub fn outlook(&self) -> ExpectedError {
+    pub fn expected_error(&self) -> ExpectedError {
         let (all, none) = (self.all(), self.nothing());
         let gains: Vec<f64> = all
             .iter()
@@ -319,14 +319,14 @@ mod tests {
     fn the_outlook_is_of_weights_that_have_not_seen_an_intervention() {
         // By the second environment alone no effect is best, by the first alone the first candidate.
         let all = scores([-20.0, 2.0], [40.0, 40.0], [0.0, 0.0]);
-        let outlook = all.outlook();
+        let expected = all.expected_error();
         // Left out, the first is predicted by both, of which no effect has the weight 1/(1 + e⁻¹); the second by the candidate.
         let share = 1.0 / (1.0 + (-2.0f64).exp());
         let first = 2.0 * (share + (1.0 - share) * (-10.0f64).exp()).ln();
-        assert!((outlook.ratio.ln() - 0.5 * (first + 2.0)).abs() < 1e-3, "{}", outlook.ratio.ln());
-        assert!(outlook.low < outlook.ratio && outlook.ratio < outlook.high);
+        assert!((expected.ratio.ln() - 0.5 * (first + 2.0)).abs() < 1e-3, "{}", expected.ratio.ln());
+        assert!(expected.low < expected.ratio && expected.ratio < expected.high);
         // Where nothing is better than no effect, that is what is expected.
-        assert_eq!(scores([40.0, 40.0], [40.0, 40.0], [0.0, 0.0]).outlook().ratio, 1.0);
+        assert_eq!(scores([40.0, 40.0], [40.0, 40.0], [0.0, 0.0]).expected_error().ratio, 1.0);
     }
 
     #[test]

@@ -92,9 +92,9 @@ fn exact(
     report::write_exact(&fit, path)?;
     let device = gpu.map_or_else(|| "cpu".into(), Engine::<f32>::device);
     let mut lines = vec![fit.title(problem)];
-    lines.extend(fit.course(problem, &device, task.seconds()));
     let support = problem.support(&fit.model);
     lines.extend(fit.findings(problem, &support));
+    lines.extend(fit.computation(problem, &device, task.seconds()));
     Ok(((fit.stability.clone(), support, lines.join("\n")), fit.tuning))
 }
 
@@ -118,12 +118,11 @@ fn adam(task: &Task<'_>, problem: &PreparedFit, recipe: &AdamRecipe, path: &Path
     let _ = std::fs::remove_file(&checkpoint);
     let device = task.gpu.map_or_else(|| "cpu".into(), Engine::<f32>::device);
     let last = outcome.log.last().map_or(f64::NAN, |record| record.loss);
-    let mut lines = vec![
-        format!("{steps} steps on {device} in {:.1} s, loss {last:.4e} on the last batch", task.seconds()),
-        stability.sentence(),
-    ];
-    lines.extend(support.sentences());
-    lines.extend(problem.constant_warning());
+    let mut lines = problem.findings(&stability, &support);
+    lines.push(format!(
+        "Took {steps} steps on {device} in {:.1} s; the loss on the last batch is {last:.4e}.",
+        task.seconds()
+    ));
     Ok((stability, support, lines.join("\n")))
 }
 
