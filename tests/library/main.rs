@@ -6,6 +6,7 @@
 mod common;
 
 mod basis;
+mod documents;
 mod finite_differences;
 mod flags;
 mod golden;
