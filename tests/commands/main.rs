@@ -8,6 +8,7 @@ mod bounds;
 mod choice;
 mod convexity;
 mod devices;
+mod documents;
 mod evaluate;
 mod experiment;
 mod fit;
