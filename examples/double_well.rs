@@ -10,14 +10,9 @@
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use skds::data::Dataset;
-use skds::evaluate::{Wanted, match_means};
-use skds::fit::{ModelKind, Settings, fit};
 use skds::metric::wasserstein2;
-use skds::model::{Drift, Model, Noise};
 use skds::plot::{Colour, Line, Panel, Scale, write_picture};
-use skds::sample::{SampleSettings, Sampler, stationary_samples};
-use skds::{Matrix, Result};
+use skds::prelude::*;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -59,25 +54,16 @@ fn run(picture: &Path) -> Result<()> {
     let data = Dataset::from_environments(samples)?
         .with_targets(Matrix::from_fn(pushes.len(), 2, |e, j| pushes[e][j] != 0.0))?
         .with_names(vec!["x".into(), "y".into()])?;
-    let cubic = Settings {
-        model: Some(ModelKind::Basis),
-        features: Some("polynomial:3".parse()?),
-        ..Settings::default()
-    };
-    let (model, _) = fit(&data, &cubic)?;
-    let (linear, _) = fit(&data, &Settings::default())?;
+    let model = Fit::new().model(ModelKind::Basis).features("polynomial:3".parse()?).fit(&data)?;
+    let linear = Fit::new().fit(&data)?;
     println!("drift, at the speed of the truth, where a dot is an effect of exactly 0:\n");
     print_drift(&model);
 
     // Y is pushed harder than ever before. The models are told its mean.
     let happened = draw([0.0, 1.0], 100);
     let mean = (0..ROWS).map(|i| happened[(i, 1)]).sum::<f64>() / ROWS as f64;
-    let wanted = [Wanted { targets: vec![1], means: vec![mean] }];
-    let predict = |model: &Model| {
-        let settings = SampleSettings::default();
-        let found =
-            match_means(&Sampler::cpu(), model, &wanted, &settings, 0, &Default::default())?.remove(0)?;
-        stationary_samples(model, &found, ROWS, &settings, 7)
+    let predict = |model: &Model| -> Result<Matrix<f64>> {
+        Ok(model.sample_with(ROWS, &Do::set("y", mean), &Options::new().seed(7))?.rows().clone())
     };
     let (cubic, straight) = (predict(&model)?, predict(&linear)?);
     println!("\ny is pushed; squared 2-Wasserstein distance to what happened");

@@ -8,11 +8,7 @@
 //! the system at rest. TARGETS.csv has the same variables as columns and one row per environment: 1 where the
 //! environment intervenes on the variable. Without arguments a small example is written and used.
 
-use skds::data::Dataset;
-use skds::fit::{Settings, fit};
-use skds::graph::Graph;
-use skds::model::Model;
-use skds::{Error, Result};
+use skds::prelude::*;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -50,16 +46,15 @@ fn run() -> Result<()> {
 
     // Standardising by environment 0 makes bandwidth and penalty mean the same for all data; the model remembers the
     // units, and samples come out in those of the file.
-    let settings = Settings { lambda: Some(0.01), ..Settings::default() };
-    let (model, stability) = fit(&data, &settings)?;
-    println!("stable: {}\n", stability.stable);
+    let model = Fit::new().lambda(0.01).fit(&data)?;
+    println!("stable: {}\n", model.stability.stable);
 
-    let graph = Graph::of(&model)?.select(None, Some(5));
+    let graph = model.effects()?.select(None, Some(5));
     for effect in graph.effects() {
         let [source, target] = [effect.source, effect.target].map(|j| &graph.names()[j]);
         println!("{source:>12} → {target:<12} {:+.3}", effect.strength);
     }
-    model.write(&output)?;
+    model.save(&output)?;
     // What was written is what comes back; `skds sample`, `skds evaluate` and `skds graph` read it too.
     assert_eq!(Model::read(&output)?.parameters, model.parameters);
     println!("\nThe model is in {}.", output.display());

@@ -10,13 +10,8 @@
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use skds::data::Dataset;
-use skds::engine::{Engine, Loss, LossSpec, cpu::CpuEngine};
-use skds::kernel::Kernel;
-use skds::model::{Drift, Noise, Parameters};
-use skds::objective::{Estimator, Objective};
+use skds::prelude::*;
 use skds::sample::Gaussian;
-use skds::{Matrix, Result};
 use std::process::ExitCode;
 
 /// Steps that L-BFGS remembers.

@@ -15,14 +15,9 @@
 //!   limpet ⊣⊢ barnacle   compete for rock
 //! ```
 
-use skds::data::Dataset;
-use skds::fit::{PreparedFit, Settings};
 use skds::metric::wasserstein2;
-use skds::model::{Drift, Model, Noise, Parameters};
 use skds::plot::{Colour, Line, Panel, Scale, write_picture};
-use skds::predict::{Origin, Treatment, Wanted, anchored};
-use skds::sample::{Intervention, SampleSettings, Sampler, stationary_samples};
-use skds::{Matrix, Progress, Result};
+use skds::prelude::*;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -30,7 +25,7 @@ use std::time::Instant;
 const NAMES: [&str; 5] = ["algae", "kelp", "urchin", "limpet", "barnacle"];
 const ROWS: usize = 1000;
 /// The intervention to predict: on `urchin`, which no training environment touches.
-const UNSEEN: (usize, f64) = (2, 2.5);
+const UNSEEN: (&str, f64) = ("urchin", 2.5);
 
 fn main() -> ExitCode {
     let picture = std::env::args_os().nth(1).map_or_else(|| PathBuf::from("quickstart.svg"), PathBuf::from);
@@ -66,25 +61,19 @@ fn system() -> Model {
     }
 }
 
-/// Something pushes one species up, or down.
-fn push(variable: usize, by: f64) -> Result<Intervention> {
-    let mut intervention = Intervention::none(NAMES.len());
-    intervention.add_shift(variable, by)?;
-    Ok(intervention)
-}
-
 fn run(picture: &Path) -> Result<()> {
-    let (truth, exact) = (system(), SampleSettings::default());
-    let draw =
-        |intervention: &Intervention, seed: u64| stationary_samples(&truth, intervention, ROWS, &exact, seed);
+    let truth = system();
+    let draw = |action: Do, seed: u64| -> Result<Matrix<f64>> {
+        Ok(truth.sample_with(ROWS, &action, &Options::new().seed(seed))?.rows().clone())
+    };
 
     // What an experimenter has: the system at rest, and under pushes of four variables.
-    let pushes = [(0, 3.0), (1, -3.0), (3, 3.0), (4, -3.0)];
-    let mut environments = vec![draw(&Intervention::none(5), 1)?];
+    let pushes = [("algae", 3.0), ("kelp", -3.0), ("limpet", 3.0), ("barnacle", -3.0)];
+    let mut environments = vec![draw(Do::nothing(), 1)?];
     let mut targets = Matrix::full(pushes.len() + 1, 5, false);
-    for (e, (variable, by)) in pushes.into_iter().enumerate() {
-        environments.push(draw(&push(variable, by)?, 2 + e as u64)?);
-        targets[(e + 1, variable)] = true;
+    for (e, (name, by)) in pushes.into_iter().enumerate() {
+        environments.push(draw(Do::shift(name, by), 2 + e as u64)?);
+        targets[(e + 1, truth.variable(name)?)] = true;
     }
     let at_rest = environments[0].clone();
     let data =
@@ -96,22 +85,17 @@ fn run(picture: &Path) -> Result<()> {
 
     // No settings: what is learned is chosen by what it predicts of pushes that were left out.
     let start = Instant::now();
-    let problem = PreparedFit::new(&data, &Settings::default())?;
-    let fit = problem.solve(None, &Progress::default())?;
+    let model = Fit::new().fit(&data)?;
     println!("fitted in {:.0} ms:", 1e3 * start.elapsed().as_secs_f64());
-    fit.findings(&problem, &problem.support(&fit.model)).iter().for_each(|line| println!("  {line}"));
+    model.findings().iter().for_each(|line| println!("  {line}"));
 
     // The experiment: urchins are pushed. The model is told only which variable, and the mean that it then has; it says where
     // the samples that were observed at rest go.
-    let (target, by) = UNSEEN;
-    let happened = draw(&push(target, by)?, 100)?;
-    let treatment = Treatment::setting(
-        &fit.model,
-        Wanted { targets: vec![target], means: vec![mean(&happened, target)] },
-    );
-    let origin = Origin::of(&fit.model, &data)?;
-    let sampler = Sampler::cpu();
-    let predicted = anchored(&sampler, &fit.model, &origin, &treatment, &exact, 0, &Progress::default())?;
+    let (name, by) = UNSEEN;
+    let target = truth.variable(name)?;
+    let happened = draw(Do::shift(name, by), 100)?;
+    let prediction = model.predict(&data, &Do::set(name, mean(&happened, target)))?;
+    let predicted = prediction.rows();
     // What anyone could say without a model: only the urchins move.
     let gap = mean(&happened, target) - mean(&at_rest, target);
     let no_effect = Matrix::from_fn(ROWS, 5, |i, j| at_rest[(i, j)] + if j == target { gap } else { 0.0 });
@@ -119,18 +103,17 @@ fn run(picture: &Path) -> Result<()> {
     println!("\nurchins are pushed, which no training environment did:\n");
     println!("{:<12}{:>10}{:>12}{:>12}", "mean of", "at rest", "predicted", "happened");
     for (j, name) in NAMES.iter().enumerate() {
-        let [a, b, c] = [&at_rest, &predicted, &happened].map(|samples| mean(samples, j));
+        let [a, b, c] = [&at_rest, predicted, &happened].map(|samples| mean(samples, j));
         println!("{name:<12}{a:>10.2}{b:>12.2}{c:>12.2}{}", if j == target { "   (given)" } else { "" });
     }
     // Two samples of the same law are not equal either: that is the floor.
-    let again = draw(&push(target, by)?, 101)?;
+    let again = draw(Do::shift(UNSEEN.0, by), 101)?;
     println!("\nsquared 2-Wasserstein distance to what happened");
-    for (name, samples) in [("no effect", &no_effect), ("predicted", &predicted), ("happened again", &again)]
-    {
+    for (name, samples) in [("no effect", &no_effect), ("predicted", predicted), ("happened again", &again)] {
         println!("  {name:<16}{:>8.3}", wasserstein2(samples, &happened)?);
     }
     let panels: Vec<Panel> =
-        NAMES.iter().enumerate().map(|(j, name)| panel(name, j, [&at_rest, &happened, &predicted])).collect();
+        NAMES.iter().enumerate().map(|(j, name)| panel(name, j, [&at_rest, &happened, predicted])).collect();
     write_picture(picture, "Urchins are pushed: predicted and true distributions", &panels)?;
     println!("\nThe picture is in {}.", picture.display());
     Ok(())

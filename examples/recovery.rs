@@ -10,14 +10,10 @@
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use skds::data::Dataset;
-use skds::kernel::Kernel;
-use skds::model::Drift;
-use skds::objective::Estimator;
 use skds::plot::{Colour, Line, Panel, Scale, write_picture};
+use skds::prelude::*;
 use skds::sample::Gaussian;
 use skds::solve::{Exact, Spec};
-use skds::{Matrix, Result};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 

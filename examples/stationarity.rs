@@ -13,14 +13,9 @@
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
-use skds::data::Dataset;
-use skds::engine::{Engine, Loss, LossSpec, cpu::CpuEngine};
 use skds::experiment::Figure1;
-use skds::kernel::Kernel;
-use skds::model::{Drift, Noise, Parameters};
-use skds::objective::{Estimator, Objective};
 use skds::plot::write_picture;
-use skds::{Matrix, Result};
+use skds::prelude::*;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 

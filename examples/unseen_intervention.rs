@@ -1,18 +1,13 @@
-//! Predict interventions that a model has not seen: how far does something have to be pushed, and what else moves?
+//! Predict interventions that a model has not seen: one variable is pushed, what else moves?
 //!
 //! ```text
 //! cargo run --release --example unseen_intervention [MODEL.safetensors TEST.npz]
 //! ```
 //!
 //! With a fitted model and test data, this is `skds evaluate` from Rust: how well is each environment predicted?
-//! Without arguments it asks a question of a small model: which push brings `insulin` to 2, and where does that leave the
-//! others?
+//! Without arguments it asks a question of a small model: if `insulin` is pushed to 2, what happens to the others?
 
-use skds::data::Dataset;
-use skds::evaluate::{Wanted, match_means, predict};
-use skds::model::{Activation, Drift, Model, Noise, Parameters};
-use skds::sample::{Draw, Intervention, SampleSettings, Sampler};
-use skds::{Error, Matrix, Progress, Result};
+use skds::prelude::*;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -35,28 +30,15 @@ fn main() -> ExitCode {
 /// Scores the predictions of every test environment.
 fn score(model: &Path, test: &Path) -> Result<()> {
     let (model, test) = (Model::read(model)?, Dataset::read(test)?);
-    let predictions =
-        predict(&Sampler::cpu(), &model, &test, &SampleSettings::default(), 0, &Progress::default())?;
-    let mut distances = Vec::new();
-    for prediction in &predictions {
+    let evaluation = model.evaluate(&test)?;
+    for prediction in &evaluation.predictions {
+        let targets = prediction.targets.join(", ");
         match (&prediction.scores, &prediction.unstable) {
-            (Some(scores), _) => {
-                println!("{:<20} w2 {:>9.3}", prediction.targets.join(", "), scores.w2);
-                distances.push(scores.w2);
-            }
-            (None, reason) => {
-                println!(
-                    "{:<20} unstable: {}",
-                    prediction.targets.join(", "),
-                    reason.as_deref().unwrap_or("")
-                );
-            }
+            (Some(scores), _) => println!("{targets:<20} w2 {:>9.3}", scores.w2),
+            (None, reason) => println!("{targets:<20} unstable: {}", reason.as_deref().unwrap_or("")),
         }
     }
-    distances.sort_by(f64::total_cmp);
-    if let Some(middle) = distances.get(distances.len() / 2) {
-        println!("{:<20} w2 {middle:>9.3}", "median");
-    }
+    println!("{:<20} w2 {:>9.3}", "median", evaluation.median.w2);
     Ok(())
 }
 
@@ -83,25 +65,13 @@ fn model() -> Model {
 
 fn ask() -> Result<()> {
     let model = model();
-    let (settings, sampler) = (SampleSettings::default(), Sampler::cpu());
-    let insulin = model.variable("insulin")?;
-    let wanted = Wanted { targets: vec![insulin], means: vec![2.0] };
-    let pushed = match_means(&sampler, &model, &[wanted], &settings, 1, &Progress::default())?.remove(0)?;
-    println!("a shift of {:+.2} brings insulin to 2\n", pushed.shift[insulin]);
-
-    // Both laws at once.
-    let at_rest = Intervention::none(model.dim());
-    let draws = [&at_rest, &pushed].map(|intervention| Draw { intervention, samples: 2000, seed: 2 });
-    let mut means = Vec::new();
-    for samples in sampler.draw(&model, &draws, &settings, &Progress::default())? {
-        let samples = samples?;
-        let mean =
-            |j: usize| (0..samples.rows()).map(|i| samples[(i, j)]).sum::<f64>() / samples.rows() as f64;
-        means.push((0..model.dim()).map(mean).collect::<Vec<_>>());
-    }
+    let options = Options::new().seed(2);
+    let at_rest = model.sample_with(2000, &Do::nothing(), &options)?;
+    let pushed = model.sample_with(2000, &Do::set("insulin", 2.0), &options)?;
+    println!("insulin is pushed until its mean is 2\n");
     println!("{:<10}{:>10}{:>10}", "mean of", "at rest", "pushed");
-    for (j, name) in model.names.iter().enumerate() {
-        println!("{name:<10}{:>10.2}{:>10.2}", means[0][j], means[1][j]);
+    for name in &model.names {
+        println!("{name:<10}{:>10.2}{:>10.2}", at_rest.mean(name)?, pushed.mean(name)?);
     }
     Ok(())
 }

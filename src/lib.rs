@@ -61,6 +61,7 @@ pub mod evaluate;
 pub mod experiment;
 mod files;
 pub mod fit;
+mod front;
 pub mod graph;
 pub mod kernel;
 pub mod metric;
@@ -71,6 +72,7 @@ pub mod objective;
 #[cfg(feature = "plot")]
 pub mod plot;
 pub mod predict;
+pub mod prelude;
 mod progress;
 pub mod report;
 pub mod sample;
@@ -81,5 +83,6 @@ pub mod solve;
 mod stderr;
 
 pub use error::{DeviceFailure, Error, Result};
+pub use front::{Do, Fit, FitProgress, Fitted, Options, Prediction};
 pub use numeric::{Matrix, Scalar};
 pub use progress::Progress;

@@ -210,6 +210,17 @@ pub(crate) fn check_names(names: &[String], dim: usize) -> std::result::Result<(
     Ok(())
 }
 
+/// The place of `name` among the names of variables, or an error that lists the known ones.
+pub(crate) fn position_of(names: &[String], name: &str) -> Result<usize> {
+    names.iter().position(|known| known == name).ok_or_else(|| {
+        let mut known = names.iter().take(20).map(String::as_str).collect::<Vec<_>>().join(", ");
+        if names.len() > 20 {
+            known.push_str(", …");
+        }
+        Error::invalid(format!("unknown variable '{name}', expected one of {known}"))
+    })
+}
+
 /// The names of variables that have none of their own.
 pub(crate) fn default_names(dim: usize) -> Vec<String> {
     (0..dim).map(|j| format!("x{j}")).collect()

@@ -24,7 +24,7 @@ mod place;
 mod training;
 pub mod validate;
 
-pub use cpu::Precision;
+pub use cpu::{CpuEngine, Precision};
 pub use device::{Chosen, Device};
 pub use draw::Batches;
 pub use place::Place;

@@ -2,7 +2,7 @@
 
 use super::file::{HIGH, LOW};
 use super::{Drift, LawKind, Member, Parameters, TensorFile, lists};
-use crate::data::{Dataset, Standardization, default_names};
+use crate::data::{Dataset, Standardization, default_names, position_of};
 use crate::{Error, Matrix, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -101,13 +101,7 @@ impl Model {
 
     /// The variable with this name, or an error that lists the known ones.
     pub fn variable(&self, name: &str) -> Result<usize> {
-        self.names.iter().position(|known| known == name).ok_or_else(|| {
-            let mut known = self.names.iter().take(20).map(String::as_str).collect::<Vec<_>>().join(", ");
-            if self.names.len() > 20 {
-                known.push_str(", …");
-            }
-            Error::invalid(format!("unknown variable '{name}', expected one of {known}"))
-        })
+        position_of(&self.names, name)
     }
 
     /// Checks that `data`, called `what` in the sentence, has the model's variables: as many, under the same names, in
@@ -134,7 +128,8 @@ impl Model {
     }
 
     /// Reads a model file; a file of parameters alone is one too.
-    pub fn read(path: &Path) -> Result<Model> {
+    pub fn read(path: impl AsRef<Path>) -> Result<Model> {
+        let path = path.as_ref();
         let file = TensorFile::read(path)?;
         let mut model = Model::new(file.parameters("")?);
         let d = model.dim();
@@ -191,8 +186,9 @@ impl Model {
         Ok(model)
     }
 
-    /// Writes the model; the same model gives the same bytes.
-    pub fn write(&self, path: &Path) -> Result<()> {
+    /// Writes the model file; the same model gives the same bytes.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
         let mut metadata = BTreeMap::from([("names".to_owned(), json(&self.names))]);
         if let Some(units) = &self.standardization {
             metadata.insert("standardization".into(), json(units));
@@ -277,11 +273,11 @@ mod tests {
     fn a_model_comes_back_and_is_also_a_file_of_parameters() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("model.safetensors");
-        model().write(&path).unwrap();
+        model().save(&path).unwrap();
         assert_eq!(Model::read(&path).unwrap(), model());
         assert_eq!(Parameters::read(&path).unwrap(), model().parameters);
         let first = std::fs::read(&path).unwrap();
-        model().write(&path).unwrap();
+        model().save(&path).unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), first);
         // The other way round: parameters alone are a model.
         model().parameters.write(&path).unwrap();

@@ -215,12 +215,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("model.safetensors");
         let model = Model { named: true, ..ensemble() };
-        model.write(&path).unwrap();
+        model.save(&path).unwrap();
         assert_eq!(Model::read(&path).unwrap(), model);
         // What knows nothing of ensembles reads their average.
         assert_eq!(Parameters::read(&path).unwrap(), model.parameters);
         let structural = Model { law: LawKind::Structural, named: true, ..Model::new(parameters(0.2, 0.0)) };
-        structural.write(&path).unwrap();
+        structural.save(&path).unwrap();
         assert_eq!(Model::read(&path).unwrap(), structural);
         assert!(structural.check_has_loss().is_err() && model.check_has_loss().is_err());
     }

@@ -288,6 +288,6 @@ fn headers_are_bounded_before_they_are_taken_apart() {
     let mut model = Model::new(linear());
     model.settings.insert("words".into(), "x".repeat(17 << 20).into());
     let (_folder, path) = place();
-    assert_words(&model.write(&path).unwrap_err(), &["would have a header of", "expected at most 16777216"]);
+    assert_words(&model.save(&path).unwrap_err(), &["would have a header of", "expected at most 16777216"]);
     assert!(!path.exists());
 }

@@ -12,6 +12,13 @@ pub(crate) fn median(values: &[f64]) -> f64 {
     0.5 * (sorted[(sorted.len() - 1) / 2] + sorted[sorted.len() / 2])
 }
 
+/// The value below which a share of sorted, non-empty values lies, between neighbours in proportion.
+pub(crate) fn quantile(sorted: &[f64], share: f64) -> f64 {
+    let at = share * (sorted.len() - 1) as f64;
+    let (below, above) = (sorted[at.floor() as usize], sorted[at.ceil() as usize]);
+    below + (above - below) * at.fract()
+}
+
 /// The mean and its standard error.
 pub(crate) fn mean_and_error(values: &[f64]) -> (f64, f64) {
     let n = values.len() as f64;
@@ -39,6 +46,16 @@ mod tests {
         assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
         assert!(median(&[]).is_nan());
+    }
+
+    #[test]
+    fn quantiles_are_in_proportion_between_neighbours() {
+        let sorted = [1.0, 2.0, 4.0];
+        assert_eq!(
+            [0.0, 0.25, 0.5, 0.75, 1.0].map(|share| quantile(&sorted, share)),
+            [1.0, 1.5, 2.0, 3.0, 4.0]
+        );
+        assert_eq!(quantile(&[7.0], 0.3), 7.0);
     }
 
     #[test]

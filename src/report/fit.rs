@@ -23,7 +23,7 @@ pub fn write_trained(
     #[cfg(feature = "plot")]
     super::picture::loss_curve(problem.recipe.objective, &outcome.log, &path.with_extension("loss.svg"))?;
     let (model, stability) = problem.model(&outcome.state)?;
-    model.write(path)?;
+    model.save(path)?;
     Ok((model, stability))
 }
 
@@ -34,7 +34,7 @@ pub fn write_exact(fit: &ExactFit, path: &Path) -> Result<()> {
         #[cfg(feature = "plot")]
         super::picture::tuning(tuning, &path.with_extension("tuning.svg"))?;
     }
-    fit.model.write(path)
+    fit.model.save(path)
 }
 
 /// One row per setting.

@@ -92,7 +92,7 @@ impl Files {
 
     fn model(&self, model: &Model) -> String {
         let path = self.path("model.safetensors");
-        model.write(&path).unwrap();
+        model.save(&path).unwrap();
         text(&path)
     }
 

@@ -41,7 +41,7 @@ fn small(folder: &Path) -> String {
     parameters.drift = Drift::Linear { weights };
     let model = Model { names: NAMES.map(String::from).to_vec(), ..Model::new(parameters) };
     let path = path(folder, "small.safetensors");
-    model.write(Path::new(&path)).unwrap();
+    model.save(Path::new(&path)).unwrap();
     path
 }
 
@@ -50,7 +50,7 @@ fn mlp(folder: &Path) -> String {
     let mut model = Model::new(crate::common::random_parameters(2, 6, 1, Some(Activation::Tanh), false));
     model.standardization = Some(Standardization { mean: vec![0.0; 6], scale: vec![2.0; 6] });
     let path = path(folder, "mlp.safetensors");
-    model.write(Path::new(&path)).unwrap();
+    model.save(Path::new(&path)).unwrap();
     path
 }
 

@@ -265,7 +265,7 @@ fn the_data_must_have_the_models_variables() {
     let parameters = crate::common::random_parameters(1, 2, 2, None, false);
     let mut model = skds::model::Model::new(parameters);
     (model.names, model.named) = (vec!["a".into(), "b".into()], true);
-    model.write(Path::new(&at("named.safetensors"))).unwrap();
+    model.save(Path::new(&at("named.safetensors"))).unwrap();
     let loss = |data: &str, params: &str| {
         let args = ["loss", data, "--targets", &targets, "--params", params, "--bandwidth", "1", "--json"];
         json(&skds(&args))["loss"].as_f64().unwrap()

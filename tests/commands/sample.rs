@@ -62,7 +62,7 @@ fn mlp() -> Model {
 
 fn write(folder: &Path, name: &str, model: &Model) -> String {
     let path = folder.join(name);
-    model.write(&path).unwrap();
+    model.save(&path).unwrap();
     path.display().to_string()
 }
 

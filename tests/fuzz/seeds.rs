@@ -55,7 +55,7 @@ pub fn models(folder: &Path) -> Vec<Vec<u8>> {
     doors::models(folder)
         .iter()
         .map(|model| {
-            model.write(&path).unwrap();
+            model.save(&path).unwrap();
             std::fs::read(&path).unwrap()
         })
         .collect()

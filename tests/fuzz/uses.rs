@@ -72,7 +72,7 @@ pub fn parameters(parameters: &Parameters<f64>, folder: &Path) {
 
 pub fn model(model: &Model, folder: &Path) {
     let path = folder.join("again.safetensors");
-    model.write(&path).unwrap();
+    model.save(&path).unwrap();
     let again = doors::model(&path).unwrap();
     assert_eq!(
         (&again.parameters, &again.names, &again.targets),

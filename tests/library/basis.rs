@@ -202,7 +202,7 @@ fn a_basis_model_goes_through_all_commands() {
     assert_eq!((basis.features(), basis.feature(1)), (3, "{gene a}^3"));
     assert!(coefficients[(0, 1)] < 0.0 && read.intervals.is_some());
     let again = at("again.safetensors");
-    read.write(Path::new(&again)).unwrap();
+    read.save(Path::new(&again)).unwrap();
     assert_eq!(std::fs::read(again).unwrap(), first);
 
     let graph = passes(&["graph", &model]);

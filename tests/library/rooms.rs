@@ -23,6 +23,8 @@ const ROOMS: &[&[&str]] = &[
     &["simulate"],
     &["plot"],
     &["report"],
+    &["front"],
+    &["prelude"],
     &["experiment"],
     &["bench"],
     &["serve"],
@@ -32,8 +34,14 @@ const ROOMS: &[&[&str]] = &[
 /// Where the names that `lib.rs` exports come from.
 const EXPORTS: &[(&str, &str)] = &[
     ("DeviceFailure", "error"),
+    ("Do", "front"),
     ("Error", "error"),
+    ("Fit", "front"),
+    ("FitProgress", "front"),
+    ("Fitted", "front"),
     ("Matrix", "numeric"),
+    ("Options", "front"),
+    ("Prediction", "front"),
     ("Progress", "progress"),
     ("Result", "error"),
     ("Scalar", "numeric"),

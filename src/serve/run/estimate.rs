@@ -47,7 +47,7 @@ impl Service {
     /// Takes in a model, as if it had been uploaded; its id.
     pub fn keep_model(&self, model: &Model) -> Result<String> {
         let path = self.files.uploads().join("model.safetensors");
-        model.write(&path)?;
+        model.save(&path)?;
         let info = self.files.keep_model(&path, model.clone())?;
         let written = self.store.write_now(Store::keep_model(&info, &nobody()));
         written.map_err(|problem| Error::invalid(problem.sentence))?;
