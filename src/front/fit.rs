@@ -164,11 +164,11 @@ impl Fit {
             true => PreparedFit::new(data, &self.settings)?,
             false => {
                 let knowledge = Knowledge::new(data.names(), self.edges.clone())?;
-                PreparedFit::knowing(data, &self.settings, knowledge)?
+                PreparedFit::with_knowledge(data, &self.settings, knowledge)?
             }
         };
         match prepared.recipe.solver.adam() {
-            Some(AdamRecipe { steps, .. }) => self.train(&prepared, *steps),
+            Some(&AdamRecipe { steps, .. }) => self.train(&prepared, steps),
             None => self.solve(&prepared),
         }
     }
@@ -178,7 +178,7 @@ impl Fit {
             check_resamples(count, 1.0)?;
         }
         let gpu = self.gpu(Device::Cpu)?;
-        let mut fit = self.watched(prepared.solves(), |progress| prepared.solve(gpu.as_ref(), progress))?;
+        let mut fit = self.watched(prepared.fit_count(), |progress| prepared.solve(gpu.as_ref(), progress))?;
         if let Some(count) = self.resamples {
             let intervals = self
                 .watched(count as u64, |progress| prepared.bootstrap(fit.tuning.as_ref(), count, progress))?;
@@ -205,7 +205,7 @@ impl Fit {
         let support = prepared.support(&model);
         let mut findings = vec![stability.sentence()];
         findings.extend(support.sentences());
-        findings.extend(prepared.remark());
+        findings.extend(prepared.constant_warning());
         Ok(Fitted { model, stability, support, tuning: None, findings })
     }
 
