@@ -178,7 +178,8 @@ impl Fit {
             check_resamples(count, 1.0)?;
         }
         let gpu = self.gpu(Device::Cpu)?;
-        let mut fit = self.watched(prepared.fit_count(), |progress| prepared.solve(gpu.as_ref(), progress))?;
+        let mut fit =
+            self.watched(prepared.fit_count(), |progress| prepared.solve(gpu.as_ref(), progress))?;
         if let Some(count) = self.resamples {
             let intervals = self
                 .watched(count as u64, |progress| prepared.bootstrap(fit.tuning.as_ref(), count, progress))?;
@@ -203,9 +204,7 @@ impl Fit {
         }
         let (model, stability) = prepared.model(&outcome.state)?;
         let support = prepared.support(&model);
-        let mut findings = vec![stability.sentence()];
-        findings.extend(support.sentences());
-        findings.extend(prepared.constant_warning());
+        let findings = prepared.findings(&stability, &support);
         Ok(Fitted { model, stability, support, tuning: None, findings })
     }
 

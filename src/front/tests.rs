@@ -91,7 +91,7 @@ fn files_come_back() {
     assert_eq!(Model::read(at("model.safetensors")).unwrap().parameters, chain().parameters);
     let samples = chain().sample(30, &Do::nothing()).unwrap();
     samples.save(at("samples.npz")).unwrap();
-    let read = crate::data::Dataset::read(&at("samples.npz"), None).unwrap();
+    let read = crate::data::Dataset::read(at("samples.npz")).unwrap();
     assert_eq!(read.samples(), samples.rows());
 }
 
