@@ -171,6 +171,38 @@ fn files_that_documents_name_exist() {
     assert!(missing.is_empty(), "documents name files that do not exist:\n{}", missing.join("\n"));
 }
 
+/// The text of all sources below a folder.
+fn sources(folder: &Path) -> String {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let text = entries.map(|path| match path.is_dir() {
+        true => sources(&path),
+        false => std::fs::read_to_string(&path).unwrap_or_default(),
+    });
+    text.collect::<Vec<_>>().join("\n")
+}
+
+/// Whether some code is the name of a type, a function of one, or a macro.
+fn is_item(span: &str) -> bool {
+    let is_path = span.chars().all(|c| c.is_ascii_alphanumeric() || "_:!".contains(c));
+    let is_type =
+        span.starts_with(|c: char| c.is_ascii_uppercase()) && span.contains(|c: char| c.is_ascii_lowercase());
+    is_path && (is_type || span.contains("::") || span.ends_with('!'))
+}
+
+#[test]
+fn items_that_the_architecture_names_exist() {
+    let text = &documents()[Path::new("ARCHITECTURE.md")];
+    let sources = sources(&root().join("src"));
+    let is_part = |c: char| !(c.is_ascii_alphanumeric() || c == '_');
+    let words: BTreeSet<&str> = sources.split(is_part).collect();
+    let items: Vec<&str> = code(text).filter(|span| is_item(span)).collect();
+    let names =
+        |span: &str| span.split(is_part).filter(|name| !name.is_empty()).all(|name| words.contains(name));
+    let unknown: Vec<&&str> = items.iter().filter(|span| !names(span)).collect();
+    assert!(items.len() > 10, "found {items:?}");
+    assert!(unknown.is_empty(), "ARCHITECTURE.md names {unknown:?}, which no source has");
+}
+
 /// The names of all modules below a room, or of the room alone if it is a file.
 fn modules(path: &Path) -> BTreeSet<String> {
     let entries = std::fs::read_dir(path).into_iter().flatten().map(|entry| entry.unwrap().path());
