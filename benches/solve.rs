@@ -44,8 +44,10 @@ fn statistics(c: &mut Criterion) {
     for (environments, rows, d) in [(11, 1000, 20), (4, 1000, 200)] {
         let data = data(environments, rows, d);
         let mut group = c.benchmark_group(format!("statistics/{environments}x{rows},d={d}"));
-        for (kind, products) in [(KernelKind::Rbf, 4), (KernelKind::TiltedRbf, 6), (KernelKind::ImqPlus, 10)]
-        {
+        for &kind in KernelKind::ALL {
+            // Distances and the sums of the kernel; the tilt adds another, and each derivative that is not a multiple of it.
+            let traits = kind.traits();
+            let products = 4 + if traits.tilted { 2 } else { 0 } + if traits.gaussian { 0 } else { 4 };
             let kernel = kind.with_bandwidth((d as f64).sqrt()).expect("a valid bandwidth");
             group.throughput(Throughput::Elements((products * environments * rows * rows * d) as u64));
             group.bench_function(BenchmarkId::from_parameter(kind), |b| {

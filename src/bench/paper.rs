@@ -11,14 +11,12 @@ use serde::Serialize;
 /// The paper's size.
 pub const SIZE: (usize, usize) = (1000, 20);
 
-/// What the paper reports, in milliseconds: SKDS and KDS.
-fn published(kernel: KernelKind) -> (f64, f64) {
-    match kernel {
-        KernelKind::Rbf => (22.0, 117.0),
-        KernelKind::TiltedRbf => (30.0, 183.0),
-        KernelKind::ImqPlus => (46.0, 293.0),
-    }
-}
+/// The kernels that the paper times, with its milliseconds for SKDS and KDS.
+const PUBLISHED: [(KernelKind, (f64, f64)); 3] = [
+    (KernelKind::Rbf, (22.0, 117.0)),
+    (KernelKind::TiltedRbf, (30.0, 183.0)),
+    (KernelKind::ImqPlus, (46.0, 293.0)),
+];
 
 /// A row of the table.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -44,22 +42,22 @@ pub fn table(place: &Place, effort: Effort) -> Result<Vec<Row>> {
         n: SIZE.0,
         d: SIZE.1,
     };
-    let cases: Vec<Case> = KernelKind::ALL
+    let cases: Vec<Case> = PUBLISHED
         .iter()
-        .flat_map(|&kernel| [case(Objective::Skds, kernel), case(Objective::Kds, kernel)])
+        .flat_map(|&(kernel, _)| [case(Objective::Skds, kernel), case(Objective::Kds, kernel)])
         .collect();
     let mut contenders = cases.iter().map(|case| evaluation(place, *case)).collect::<Result<Vec<_>>>()?;
     let timings = race(&mut contenders, effort)?;
     let record = |k: usize| Record::of("paper", place, &cases[k], &timings[k]);
-    Ok(KernelKind::ALL
+    Ok(PUBLISHED
         .iter()
         .enumerate()
-        .map(|(k, &kernel)| Row {
+        .map(|(k, &(kernel, published_ms))| Row {
             kernel: kernel.name(),
             skds: record(2 * k),
             kds: record(2 * k + 1),
             ratio: timings[2 * k + 1].over(&timings[2 * k]),
-            published_ms: published(kernel),
+            published_ms,
         })
         .collect())
 }

@@ -130,9 +130,9 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let parameters = model.parameters;
     parameters.check_fits(data.dim(), data.environments())?;
     let kernel = match args.kernel {
-        // IMQ+ has no bandwidth: there is nothing to look for in the data.
-        KernelKind::ImqPlus => args.kernel.with_bandwidth(1.0)?,
-        _ => args.kernel.with_bandwidth(args.bandwidth.resolve(&data, args.seed)?)?,
+        kind if kind.has_bandwidth() => kind.with_bandwidth(args.bandwidth.resolve(&data, args.seed)?)?,
+        // There is nothing to look for in the data.
+        kind => kind.with_bandwidth(1.0)?,
     };
     let spec = LossSpec { objective: args.objective, kernel, estimator: args.estimator };
     match args.precision {

@@ -48,41 +48,53 @@ impl PenaltyChoice {
 /// Which kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KernelChoice {
-    /// exp(−‖x − y‖²/2h²).
-    Rbf,
-    /// The same with a tilt towards the data's middle.
-    TiltedRbf,
-    /// The inverse multiquadric with a linear part.
-    ImqPlus,
+    /// A kernel that compares pairs of rows.
+    Pairs(KernelKind),
     /// Polynomials of degree two: nothing is left of KDS but means and covariances.
     Quadratic,
 }
 
-named!(KernelChoice, "kernel", {
-    Rbf => "rbf",
-    TiltedRbf => "tilted-rbf",
-    ImqPlus => "imq-plus",
-    Quadratic => "quadratic",
-});
-
 impl KernelChoice {
-    /// The kernel that pairs of rows are compared by; none if only moments count.
-    pub fn kind(self) -> Option<KernelKind> {
+    const QUADRATIC: &str = "quadratic";
+
+    /// The name on the command line, in files and in reports.
+    pub fn name(self) -> &'static str {
         match self {
-            KernelChoice::Rbf => Some(KernelKind::Rbf),
-            KernelChoice::TiltedRbf => Some(KernelKind::TiltedRbf),
-            KernelChoice::ImqPlus => Some(KernelKind::ImqPlus),
-            KernelChoice::Quadratic => None,
+            KernelChoice::Pairs(kind) => kind.name(),
+            KernelChoice::Quadratic => Self::QUADRATIC,
         }
     }
 
-    /// The choice of this kernel.
-    pub fn of(kind: KernelKind) -> Self {
-        match kind {
-            KernelKind::Rbf => KernelChoice::Rbf,
-            KernelKind::TiltedRbf => KernelChoice::TiltedRbf,
-            KernelKind::ImqPlus => KernelChoice::ImqPlus,
+    /// The kernel that compares pairs of rows; none if only moments count.
+    pub fn kind(self) -> Option<KernelKind> {
+        match self {
+            KernelChoice::Pairs(kind) => Some(kind),
+            KernelChoice::Quadratic => None,
         }
+    }
+}
+
+impl std::fmt::Display for KernelChoice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl std::str::FromStr for KernelChoice {
+    type Err = crate::Error;
+
+    fn from_str(name: &str) -> crate::Result<Self> {
+        if name == Self::QUADRATIC {
+            return Ok(KernelChoice::Quadratic);
+        }
+        name.parse().map(KernelChoice::Pairs).map_err(|_| {
+            let known: Vec<_> = KernelKind::ALL.iter().map(|kind| kind.name()).collect();
+            crate::Error::invalid(format!(
+                "unknown kernel '{name}', expected one of {}, {}",
+                known.join(", "),
+                Self::QUADRATIC
+            ))
+        })
     }
 }
 

@@ -44,7 +44,7 @@ use crate::data::{Dataset, Standardization};
 use crate::engine::cpu::CpuTraining;
 use crate::engine::gpu::GpuEngine;
 use crate::engine::{Adam, Batches, LossSpec, State, Training, TrainingSpec};
-use crate::kernel::{Bandwidth, KernelKind};
+use crate::kernel::Bandwidth;
 use crate::model::{Basis, Model, Parameters};
 use crate::solve::Design;
 use crate::{Error, Matrix, Progress, Result};
@@ -182,7 +182,7 @@ impl PreparedFit {
         let data = units.as_ref().map_or_else(|| given.clone(), |units| units.apply(given));
         let mut h = 1.0;
         if let Solver::Exact { fixed, .. } | Solver::Adam { fixed, .. } = &mut recipe.solver
-            && recipe.kernel != KernelKind::ImqPlus
+            && recipe.kernel.has_bandwidth()
         {
             h = fixed.bandwidth.resolve(&data, recipe.seed)?;
             fixed.bandwidth = Bandwidth::Value(h);

@@ -223,7 +223,7 @@ impl Recipe {
             Solver::Chosen { candidates: CandidateSet::Kds, .. } | Solver::Moments(_) => {
                 (None, Some(Objective::Kds), quadratic)
             }
-            _ => (None, Some(self.objective), Some(KernelChoice::of(self.kernel))),
+            _ => (None, Some(self.objective), Some(KernelChoice::Pairs(self.kernel))),
         };
         // Where nothing is averaged over pairs, there is no estimator to speak of.
         let estimator = kernel.and_then(KernelChoice::kind).map(|_| match self.solver.pairs() {

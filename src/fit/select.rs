@@ -144,7 +144,7 @@ impl Search<'_> {
                 let (score, error) = mean_and_error(&scores);
                 ScoredSetting {
                     method: Method::Skds,
-                    bandwidth: (self.kernel != KernelKind::ImqPlus).then_some(bandwidths[h]),
+                    bandwidth: self.kernel.has_bandwidth().then_some(bandwidths[h]),
                     penalty: PenaltyKind::Ingoing,
                     lambda: lambdas[l],
                     score: Some(score),

@@ -364,7 +364,7 @@ mod tests {
             bandwidth: Some(Bandwidth::Value(7.0)),
             lambda: Some(0.01),
             envs_per_step: Some(EnvironmentsPerStep::All),
-            kernel: Some(KernelChoice::Rbf),
+            kernel: Some(KernelChoice::Pairs(KernelKind::Rbf)),
             ..Settings::default()
         };
         assert_eq!(parse(text).unwrap(), expected);

@@ -77,7 +77,7 @@ pub struct Tuning {
 
 /// The bandwidths to try, in median distances; for a kernel without bandwidth one, which means nothing.
 pub(super) fn multiples(kernel: KernelKind) -> &'static [f64] {
-    if kernel == KernelKind::ImqPlus { &BANDWIDTHS[..1] } else { &BANDWIDTHS }
+    if kernel.has_bandwidth() { &BANDWIDTHS } else { &BANDWIDTHS[..1] }
 }
 
 /// Environments that can be left out: intervened on, by who is known.

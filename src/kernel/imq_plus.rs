@@ -2,8 +2,15 @@ use super::Profile;
 use crate::Scalar;
 
 /// φ(ρ) = g with g = (1 + 2ρ)^−½, so the derivatives are −g³, 3g⁵, −15g⁷, 105g⁹; tilted, with the linear part.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct ImqPlus;
+
+impl ImqPlus {
+    /// It has no bandwidth.
+    pub fn new() -> Self {
+        ImqPlus
+    }
+}
 
 impl<T: Scalar> Profile<T> for ImqPlus {
     const TILTED: bool = true;

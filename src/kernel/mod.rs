@@ -1,59 +1,41 @@
-//! The kernels of the paper, all of one form:
+//! Kernels, all of one form:
 //!
 //! ```text
 //! k(x, y) = ω(x) ω(y) [ φ(ρ) + c (1 + ⟨x, y⟩) ],     ρ = |x − y|² / 2
 //! ```
 //!
-//! | kernel | ω(x) | φ(ρ) | c |
-//! |---|---|---|---|
-//! | RBF | 1 | exp(−ρ/h²) | 0 |
-//! | tilted RBF | (1 + \|x\|²)^−½ | exp(−ρ/h²) | 0 |
-//! | IMQ+ | (1 + \|x\|²)^−½ | (1 + 2ρ)^−½ | 1 |
+//! with ω(x) = (1 + |x|²)^−½ for a tilted kernel and 1 for the others, and with c = 1 for a kernel with a linear part
+//! and 0 for the others. [`Kernel`] lists them with their formulas.
 //!
 //! The tilt ω depends on one point at a time, so both losses absorb it into the drift of each sample before
 //! any pair is visited (see [`crate::objective`]). What is left for the pairs is the radial profile φ and its
 //! derivatives with respect to ρ: up to the second for SKDS, up to the fourth for KDS.
+//!
+//! **To add a kernel**, write its [`Profile`] in a file of this folder, write φ and its derivatives in
+//! `shaders/kernel/`, and add it to the list below.
 
 mod bandwidth;
+mod list;
+
+pub use bandwidth::Bandwidth;
+
+use crate::{Error, Result, Scalar};
+
+// The list of kernels: the file with the profile, and a line in `kernels!`. Everything that goes through all kernels
+// takes them from here.
 mod imq_plus;
 mod rbf;
 mod tilted_rbf;
 
-pub use bandwidth::Bandwidth;
-pub use imq_plus::ImqPlus;
-pub use rbf::Rbf;
-pub use tilted_rbf::TiltedRbf;
-
-use crate::named::named;
-use crate::{Error, Result, Scalar};
-
-/// A kernel with its bandwidth: a value to configure an engine with.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Kernel {
+list::kernels! { $
     /// exp(−|x − y|² / 2h²).
-    Rbf {
-        /// h.
-        bandwidth: f64,
-    },
+    rbf::Rbf { bandwidth } = "rbf", shader "rbf";
     /// RBF divided by √(1 + |x|²) √(1 + |y|²).
-    TiltedRbf {
-        /// h.
-        bandwidth: f64,
-    },
+    tilted_rbf::TiltedRbf { bandwidth } = "tilted-rbf", shader "rbf";
     /// ((1 + |x − y|²)^−½ + 1 + ⟨x, y⟩) / (√(1 + |x|²) √(1 + |y|²)).
-    ImqPlus,
+    imq_plus::ImqPlus = "imq-plus", shader "imq_plus";
 }
-
-/// The name of a kernel, before its bandwidth is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KernelKind {
-    /// [`Kernel::Rbf`].
-    Rbf,
-    /// [`Kernel::TiltedRbf`].
-    TiltedRbf,
-    /// [`Kernel::ImqPlus`].
-    ImqPlus,
-}
+pub(crate) use with_profile;
 
 /// The arithmetic of one kernel, chosen at compile time so that inner loops have no branches.
 pub trait Profile<T: Scalar>: Copy + Send + Sync {
@@ -67,32 +49,17 @@ pub trait Profile<T: Scalar>: Copy + Send + Sync {
     /// φ, φ', φ'', φ''' and φ'''' at ρ ≥ 0.
     fn derivatives(&self, rho: T) -> [T; 5];
 
-    /// η = −φ'/φ where [`GAUSSIAN`](Self::GAUSSIAN); otherwise meaningless.
+    /// What φ depends on besides ρ; shaders read it as `job.decay`. It is η where [`GAUSSIAN`](Self::GAUSSIAN), and 0 for
+    /// a kernel without bandwidth.
     fn decay(&self) -> T;
 }
 
-/// Runs an expression with the [`Profile`] of a [`Kernel`] in precision `$t`.
-macro_rules! with_profile {
-    ($kernel:expr, $t:ty, |$profile:ident| $body:expr) => {
-        match $kernel {
-            $crate::kernel::Kernel::Rbf { bandwidth } => {
-                let $profile = $crate::kernel::Rbf::<$t>::new(bandwidth);
-                $body
-            }
-            $crate::kernel::Kernel::TiltedRbf { bandwidth } => {
-                let $profile = $crate::kernel::TiltedRbf::<$t>::new(bandwidth);
-                $body
-            }
-            $crate::kernel::Kernel::ImqPlus => {
-                let $profile = $crate::kernel::ImqPlus;
-                $body
-            }
-        }
-    };
+/// A profile as it is, for [`with_profile!`] to fix its precision.
+pub(crate) fn in_precision<T: Scalar, P: Profile<T>>(profile: P) -> P {
+    profile
 }
-pub(crate) use with_profile;
 
-/// What a kernel's profile says of itself.
+/// The constants of a kernel's [`Profile`], for code that is not compiled for one kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelTraits {
     /// [`Profile::TILTED`].
@@ -103,55 +70,35 @@ pub struct KernelTraits {
     pub gaussian: bool,
 }
 
+impl KernelTraits {
+    fn of<P: Profile<f32>>(_: P) -> Self {
+        KernelTraits { tilted: P::TILTED, linear: P::LINEAR, gaussian: P::GAUSSIAN }
+    }
+}
+
 impl KernelKind {
-    /// What its profile says of itself, for code that is not compiled for one kernel.
+    /// The constants of its profile.
     pub fn traits(self) -> KernelTraits {
-        fn of<P: Profile<f32>>(_: P) -> KernelTraits {
-            KernelTraits { tilted: P::TILTED, linear: P::LINEAR, gaussian: P::GAUSSIAN }
-        }
-        let kernel = match self {
-            KernelKind::Rbf => Kernel::Rbf { bandwidth: 1.0 },
-            KernelKind::TiltedRbf => Kernel::TiltedRbf { bandwidth: 1.0 },
-            KernelKind::ImqPlus => Kernel::ImqPlus,
-        };
-        with_profile!(kernel, f32, |profile| of(profile))
+        with_profile!(self.at_bandwidth(1.0), f32, |profile| KernelTraits::of(profile))
     }
 
-    /// This kernel with bandwidth `h`, which IMQ+ does not have and ignores.
+    /// Whether there is a bandwidth to choose.
+    pub fn has_bandwidth(self) -> bool {
+        self.at_bandwidth(1.0).bandwidth().is_some()
+    }
+
+    /// This kernel with bandwidth `h`, which must be a finite number above 0 even where the kernel has none.
     pub fn with_bandwidth(self, h: f64) -> Result<Kernel> {
         if !(h > 0.0 && h.is_finite()) {
             return Err(Error::invalid(format!(
                 "bandwidth is {h}, expected a finite number above 0 or 'auto'"
             )));
         }
-        Ok(match self {
-            KernelKind::Rbf => Kernel::Rbf { bandwidth: h },
-            KernelKind::TiltedRbf => Kernel::TiltedRbf { bandwidth: h },
-            KernelKind::ImqPlus => Kernel::ImqPlus,
-        })
+        Ok(self.at_bandwidth(h))
     }
 }
 
-named!(KernelKind, "kernel", { Rbf => "rbf", TiltedRbf => "tilted-rbf", ImqPlus => "imq-plus" });
-
 impl Kernel {
-    /// Which kernel this is.
-    pub fn kind(&self) -> KernelKind {
-        match self {
-            Kernel::Rbf { .. } => KernelKind::Rbf,
-            Kernel::TiltedRbf { .. } => KernelKind::TiltedRbf,
-            Kernel::ImqPlus => KernelKind::ImqPlus,
-        }
-    }
-
-    /// h, where the kernel has one.
-    pub fn bandwidth(&self) -> Option<f64> {
-        match *self {
-            Kernel::Rbf { bandwidth } | Kernel::TiltedRbf { bandwidth } => Some(bandwidth),
-            Kernel::ImqPlus => None,
-        }
-    }
-
     /// k(x, y).
     ///
     /// ```
@@ -184,7 +131,7 @@ mod tests {
     use super::*;
 
     /// Each derivative is the slope of the one before, by central differences in f64.
-    fn check_derivatives<P: Profile<f64>>(profile: P) {
+    fn check_derivatives<P: Profile<f64>>(kind: KernelKind, profile: P) {
         for rho in [0.3, 1.0, 4.0] {
             let step = 1e-5;
             let (low, high) = (profile.derivatives(rho - step), profile.derivatives(rho + step));
@@ -192,16 +139,45 @@ mod tests {
             for order in 0..4 {
                 let slope = (high[order] - low[order]) / (2.0 * step);
                 let error = (slope - here[order + 1]).abs();
-                assert!(error < 1e-8 * (1.0 + here[order + 1].abs()), "order {order} at {rho}: {error}");
+                assert!(
+                    error < 1e-8 * (1.0 + here[order + 1].abs()),
+                    "{kind}, order {order} at {rho}: {error}"
+                );
+            }
+            if P::GAUSSIAN {
+                let error = (here[1] + profile.decay() * here[0]).abs();
+                assert!(error < 1e-15, "{kind} is not Gaussian: φ' + η φ is {error} at {rho}");
             }
         }
     }
 
     #[test]
     fn derivatives_are_slopes() {
-        check_derivatives(Rbf::new(1.3));
-        check_derivatives(TiltedRbf::new(0.8));
-        check_derivatives(ImqPlus);
+        for &kind in KernelKind::ALL {
+            for h in [1.3, 0.8] {
+                with_profile!(kind.at_bandwidth(h), f64, |profile| check_derivatives(kind, profile));
+            }
+        }
+    }
+
+    #[test]
+    fn a_bandwidth_matters_to_the_kernels_that_have_one_and_to_no_other() {
+        for &kind in KernelKind::ALL {
+            let [narrow, wide] = [0.7, 1.4].map(|h| kind.with_bandwidth(h).unwrap());
+            assert_eq!((narrow.kind(), wide.kind()), (kind, kind));
+            let differ = narrow.value(&[0.4, -1.2], &[1.1, 0.2]) != wide.value(&[0.4, -1.2], &[1.1, 0.2]);
+            assert_eq!(differ, kind.has_bandwidth(), "{kind}");
+            assert_eq!(wide.bandwidth(), kind.has_bandwidth().then_some(1.4), "{kind}");
+        }
+        assert!(KernelKind::Rbf.has_bandwidth() && !KernelKind::ImqPlus.has_bandwidth());
+    }
+
+    #[test]
+    fn a_linear_part_needs_a_tilt() {
+        for &kind in KernelKind::ALL {
+            let traits = kind.traits();
+            assert!(traits.tilted || !traits.linear, "{kind}");
+        }
     }
 
     #[test]

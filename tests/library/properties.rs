@@ -6,7 +6,7 @@ use rand_chacha::ChaCha8Rng;
 use skds::Matrix;
 use skds::data::Dataset;
 use skds::engine::LossSpec;
-use skds::kernel::Kernel;
+use skds::kernel::{Kernel, KernelKind};
 use skds::model::{Drift, Noise, Parameters};
 use skds::objective::{Estimator, Objective};
 
@@ -92,7 +92,7 @@ fn kds_vanishes_for_stationary_processes_and_skds_only_for_reversible_ones() {
     let data = Dataset::from_environments(vec![x]).unwrap();
     let rotating =
         |c: f64| linear(Matrix::from_rows(2, 2, vec![-1.0, -c, c, -1.0]), vec![0.0; 2], vec![0.0; 2]);
-    for kernel in [Kernel::Rbf { bandwidth: 1.0 }, Kernel::TiltedRbf { bandwidth: 1.0 }, Kernel::ImqPlus] {
+    for kernel in KernelKind::ALL.iter().map(|kind| kind.with_bandwidth(1.0).unwrap()) {
         let loss = |objective, c| {
             value(&data, &LossSpec { objective, kernel, estimator: Estimator::U }, &rotating(c))
         };

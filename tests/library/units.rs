@@ -5,6 +5,7 @@ use skds::Matrix;
 use skds::data::Dataset;
 use skds::fit::{Settings, fit};
 use skds::graph::Graph;
+use skds::kernel::KernelKind;
 use skds::model::Model;
 use skds::sample::{Intervention, Method, SampleSettings, stationary_samples};
 
@@ -103,7 +104,7 @@ fn check_on(data: Dataset, text: &str, tolerance: f64) {
 #[test]
 fn exact_and_tuned_fits_are_the_same_in_all_units() {
     check("{}", 1e-5);
-    for kernel in ["rbf", "tilted-rbf", "imq-plus"] {
+    for &kernel in KernelKind::ALL {
         check(&format!(r#"{{"kernel": "{kernel}", "lambda": 0.01}}"#), 1e-5);
         check(
             &format!(r#"{{"kernel": "{kernel}", "lambda": 0.01, "estimator": "u", "penalty": "ingoing"}}"#),
@@ -140,7 +141,7 @@ fn fits_of_given_functions_are_the_same_in_all_units() {
 #[test]
 fn fits_by_adam_are_the_same_in_all_units() {
     for objective in ["skds", "kds"] {
-        for kernel in ["rbf", "tilted-rbf", "imq-plus"] {
+        for &kernel in KernelKind::ALL {
             for model in ["linear", "mlp"] {
                 let text = format!(
                     r#"{{"solver": "adam", "objective": "{objective}", "kernel": "{kernel}", "model": "{model}",

@@ -5,7 +5,7 @@ use super::{Candidate, Common, Fit, Folds, Method, Scores, rows};
 use crate::data::Dataset;
 use crate::fit::CandidateSet;
 use crate::fit::tuning::{ENOUGH_INTERVENTIONS, ScoredSetting, Tuning, intervened, multiples};
-use crate::kernel::{Bandwidth, KernelKind};
+use crate::kernel::Bandwidth;
 use crate::model::{Drift, PenaltyKind};
 use crate::numeric::statistics::mean_and_error;
 use crate::solve::moments::{Moments, Tolerance};
@@ -108,7 +108,7 @@ impl Choice<'_> {
     pub fn run(&self, progress: &Progress) -> Result<Chosen> {
         let bandwidths: Vec<Option<f64>> = match self.multiples() {
             [] => Vec::new(),
-            _ if self.common.kernel == KernelKind::ImqPlus => vec![None],
+            _ if !self.common.kernel.has_bandwidth() => vec![None],
             multiples => {
                 let median = Bandwidth::Auto.resolve(self.data, self.seed)?;
                 multiples.iter().map(|factor| Some(factor * median)).collect()

@@ -4,7 +4,6 @@ use crate::data::Dataset;
 use crate::engine::cpu::CpuEngine;
 use crate::engine::gpu::GpuEngine;
 use crate::engine::{Engine, Loss, LossSpec};
-use crate::kernel::KernelKind;
 use crate::model::{Model, Parameters};
 use crate::serve::domain::id::ContentId;
 use crate::serve::domain::problem::sentence_of;
@@ -98,9 +97,9 @@ fn prepare(service: &Service, request: &LossRequest) -> Result<(Arc<Dataset>, f6
     model.check_has_loss()?;
     let data = in_units(&model, &data);
     model.parameters.check_fits(data.dim(), data.environments())?;
-    let bandwidth = match request.kernel {
-        KernelKind::ImqPlus => 1.0,
-        _ => request.bandwidth.resolve(&data, request.seed)?,
+    let bandwidth = match request.kernel.has_bandwidth() {
+        true => request.bandwidth.resolve(&data, request.seed)?,
+        false => 1.0,
     };
     request.kernel.with_bandwidth(bandwidth)?;
     Ok((data, bandwidth))
