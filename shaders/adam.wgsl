@@ -1,5 +1,6 @@
 // Stage `adam`: one update of every free parameter (Kingma and Ba), with the step counted on the device. Does nothing
 // once `finite` has noted something.
+#bind parameters, gradient, moments, free, state
 #use grid
 
 const NONE: u32 = 0xffffffffu;

@@ -1,6 +1,7 @@
 // Stage `adjoint`: from pair coefficients (`linear`) or sums over all pairs (`u`, `v`) to ∂/∂b at every sample, to the
 // MLP's ∂/∂(what went into its activations), and to sums over the block's rows of everything that a gradient adds up
 // over rows. A workgroup of 16 lanes × 16 column quads takes one block of 64 rows and 64 coordinates.
+#bind work, parameters, columns
 #use grid
 #use rows
 #use diffusion

@@ -1,4 +1,5 @@
 // What both sources of adjoints share.
+#bind x, work
 struct Sums {
     bar: vec4<f32>,   // ∂/∂b, for biases and shifts
     alpha: vec4<f32>, // ∂/∂α (diagonal diffusion)

@@ -1,4 +1,5 @@
 // Adjoints of neighbouring rows from the coefficients that `pairs` left in their records.
+#bind x, work
 #use adjoint_common
 
 const STEPS: u32 = 2u;     // pairs per thread

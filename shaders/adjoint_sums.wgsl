@@ -1,5 +1,6 @@
 // Adjoints of a row from its sums over all pairs: ∂/∂b̃ = 2 (S_b + R_r + a R_z), and for a diagonal diffusion
 // ∂/∂α = 2 (b̃ R_z + x R_w + α x R_m). See src/engine/cpu/all_pairs/mod.rs. Padding rows have no sums and get 0.
+#bind x, work, centres
 #use adjoint_common
 #use sums
 

@@ -2,6 +2,7 @@
 // products become coefficients in shared memory and those, times b̃_j and x_i − x_j, add up to S_b and the R_q of
 // src/engine/cpu/all_pairs/mod.rs in registers; nothing of size n × n exists. A workgroup keeps 64 coordinates of the
 // sums (a slice); differences are taken before they are squared or summed, so that nothing cancels far from 0.
+#bind x, work, x_other, work_other, diffusion, sums
 #use grid
 #use rows
 #use pair

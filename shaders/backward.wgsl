@@ -1,5 +1,6 @@
 // Stage `backward`: ∂/∂W = Σ_rows b̄ xᵀ (for the MLP with what `adjoint` left in place of the activations). Rows are cut
 // into splits, each with its own partial product, so that small models fill the device too; `reduce` adds them.
+#bind x, work, partials
 #use grid
 #use product
 

@@ -1,5 +1,6 @@
 // Stage `diffusion` (diagonal): α = exp(2 (log_noise + log_scale)) and the traces of a and a² of every environment.
 // One workgroup per environment; padding coordinates get α = 0.
+#bind parameters, diffusion
 #use grid
 #use tree
 

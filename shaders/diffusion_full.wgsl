@@ -1,4 +1,5 @@
 // Stage `diffusion` (full): a = σσᵀ of every environment, σ = diag(exp(log_scale)) noise.
+#bind parameters, diffusion
 #use grid
 #use product
 

@@ -1,10 +1,10 @@
 // Stage `draw`: fills the batch of a step with rows of the resident samples, and says which environments they are of.
 // The draws are those of src/engine/draw.rs: a permutation of an environment's rows, chosen by seed, step and environment.
 // A workgroup takes a block of 64 rows with 4 threads each.
+#bind x, blocks, environments, state, samples, sources
 #use grid
 
-const ROUNDS: u32 = 8u;
-const LEAST_BITS: u32 = 3u;
+#use permutation
 
 fn mix_bits(value: u32) -> u32 {
     var h = value;

@@ -1,4 +1,5 @@
 // Stage `drift`: b = x Wᵀ + biases + shift of the row's environment (linear), or the MLP's activations γ(x Uᵀ + v).
+#bind x, work, parameters
 #use grid
 #use rows
 #use activation

@@ -3,6 +3,7 @@
 // z is counter-based: it follows from the environment's seed, the step, the chain's number within its environment and the
 // variable, so chains need no state, and an intervention's draws do not depend on its neighbours.
 // A workgroup takes a block of 64 chains with 4 threads each; one environment is one intervention.
+#bind x, work, parameters, floors, seeds
 #use grid
 #use rows
 

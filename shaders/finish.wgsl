@@ -1,6 +1,7 @@
 // Stage `finish`: from the environments' totals to the gradients of shifts, scales, biases, noise and the MLP's outer
 // layers; for all pairs also the loss: it is homogeneous of degree two in drift and diffusion, so by Euler's theorem it
 // is half of ⟨∂/∂b, b⟩ + ⟨∂/∂a, a⟩.
+#bind diffusion, totals, gradient, losses
 #use grid
 #use tree
 

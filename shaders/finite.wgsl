@@ -1,5 +1,6 @@
 // Stage `finite`: counts a step and notes the first entry of the gradient, and the first partial loss, that is NaN or
 // infinite. `adam` takes no step once something was noted, so the last good parameters stay.
+#bind gradient, losses, state
 #use grid
 
 fn bad(value: f32) -> bool { return (bitcast<u32>(value) & 0x7fffffffu) >= 0x7f800000u; }

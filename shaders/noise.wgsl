@@ -1,5 +1,6 @@
 // Stage `noise` (full diffusion): ∂/∂noise = Σ_e diag(scale_e) (A_e + A_eᵀ) σ_e, σ_e = diag(scale_e) noise, as one sum
 // of outer products over the rows of all environments.
+#bind parameters, symmetric, gradient
 #use grid
 #use product
 

@@ -1,5 +1,6 @@
 // Stage `norms`: ‖(m_ji e_ji)_{j≠i}‖ of every variable i over all units of all other variables, with the multipliers m of
 // effects: the penalty's outgoing groups. Scaled by the largest entry, so that squares of small weights do not vanish.
+#bind parameters, multipliers, norms
 #use grid
 #use tree
 

@@ -1,7 +1,7 @@
 // Stage `outer` (full diffusion): ∂/∂a of every environment as sums over its rows of outer products: of the rows that
 // `adjoint` left, with the samples; for all pairs also b̃ R_zᵀ + x R_wᵀ + a x R_mᵀ. Only its symmetric part is used.
+#bind x, work, centres, environments, a_bar
 #use grid
-#use rows
 #use product
 #use outer_source
 

@@ -1,4 +1,5 @@
 // 2/pairs times R_z, R_m or R_w of a row; padding rows have no sums.
+#use rows
 #use sums
 
 fn weighted_sum(row: u32, quad: u32) -> vec4<f32> {

@@ -1,6 +1,7 @@
 // Stage `pairs`: the `linear` estimator. Neighbouring rows meet; from a few inner products come the pair's term and
 // the coefficients of its adjoints, which `adjoint` spreads over the coordinates. A workgroup takes a block of 32
 // pairs with 8 threads each. A pair with a padding row weighs 0.
+#bind x, work, diffusion, columns
 #use grid
 #use rows
 #use pair

@@ -1,6 +1,7 @@
 // Stage `penalty`: adds the group lasso's subgradient to the gradient and leaves partial sums of its value: single
 // effects (ingoing), all effects of a variable (outgoing, whose norms stage `norms` made), or both. Where a group is 0
 // its subgradient is 0. Every effect is multiplied by its multiplier first. See src/model/penalty.rs.
+#bind parameters, gradient, multipliers, norms, penalties
 #use grid
 #use tree
 

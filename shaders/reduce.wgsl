@@ -1,6 +1,7 @@
 // Stage `reduce`: adds the splits of ∂/∂W, and for every environment the columns that its blocks left. Identity 0;
 // order fixed: chunks of 32 within a lane, lanes by a tree. The loss keeps its 16 lanes apart for the host, which adds
 // them in f64.
+#bind environments, columns, totals, partials, gradient, losses
 #use grid
 #use tree
 

@@ -1,4 +1,5 @@
 // Stage `spread` (full diffusion): a (x − centre) of every sample, one product with the a of its environment.
+#bind x, work, centres
 #use grid
 #use rows
 #use product

@@ -1,4 +1,5 @@
 // Reads what `all_pairs` wrote: for every row S_b, the R_q, and three numbers; one record per split of the columns.
+#bind sums
 
 fn sum_of(row: u32, which: u32, k: u32) -> vec4<f32> {
     var sum = vec4<f32>(0.0);

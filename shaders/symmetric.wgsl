@@ -1,5 +1,6 @@
 // Stage `symmetric` (full diffusion): the whole ∂/∂a + (∂/∂a)ᵀ of every environment, with what goes through tr a and
 // tr a², and ∂/∂log_scale_i = ⟨its row i, row i of a⟩. One workgroup per row of a.
+#bind diffusion, totals, a_bar, symmetric, gradient
 #use grid
 #use tree
 

@@ -1,6 +1,7 @@
 // Stage `tilt`: reads b out of the MLP's activations, and moves the kernel's ω from the pairs into each sample's
 // drift: b̃ = b − θ τ a x, with rest = ⟨b̃, a x⟩ (SKDS, linear part) or ζ (KDS). See src/engine/cpu/tilt.rs.
 // A workgroup takes 32 rows with 8 threads each.
+#bind x, work, parameters, diffusion
 #use grid
 #use rows
 #use diffusion

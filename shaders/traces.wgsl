@@ -1,5 +1,6 @@
 // Stage `traces` (full diffusion): tr a and tr a² of every environment; one workgroup each. Each thread sums whole
 // rows of a, chunk by chunk, then a tree.
+#bind diffusion
 #use grid
 #use tree
 

@@ -1,4 +1,5 @@
 // Stage `turn` (all pairs, full diffusion): a R_z of every row, which `adjoint` adds to ∂/∂b̃.
+#bind work
 #use grid
 #use rows
 #use product

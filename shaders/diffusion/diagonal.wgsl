@@ -1,4 +1,5 @@
 // a = diag(α): a v is a product by coordinates. α lies in `diffusion` at e · diffusion_stride.
+#bind diffusion
 
 fn alpha(e: u32, k: u32) -> vec4<f32> { return diffusion[e * job.diffusion_stride + k]; }
 

@@ -1,4 +1,5 @@
 // A full a: stage `spread` has put a (x − centre) of every sample into `work`.
+#bind work
 
 fn alpha(e: u32, k: u32) -> vec4<f32> { return vec4<f32>(0.0); }
 

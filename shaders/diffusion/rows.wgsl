@@ -1,5 +1,6 @@
 // A product of rows with the a of their environment: a is symmetric, so its rows serve as columns. The stage gives
 // `left` and `store`.
+#bind diffusion
 var<private> tile_environment: u32;
 
 fn right(unit: u32, k: u32) -> vec4<f32> {

@@ -4,8 +4,8 @@
 
 /// Rounds of the Feistel network, and the fewest bits of its halves: enough to leave no pattern among the pairs of a
 /// batch, for a handful of rows too.
-const ROUNDS: u32 = 8;
-const LEAST_BITS: u32 = 3;
+pub(super) const ROUNDS: u32 = 8;
+pub(super) const LEAST_BITS: u32 = 3;
 
 /// Scrambles a number (an invertible mix of shifts and products).
 pub(crate) fn mix(value: u32) -> u32 {

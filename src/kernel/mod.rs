@@ -99,6 +99,16 @@ impl KernelKind {
 }
 
 impl Kernel {
+    /// φ and its four derivatives at ρ.
+    pub fn derivatives(&self, rho: f64) -> [f64; 5] {
+        with_profile!(*self, f64, |profile| profile.derivatives(rho))
+    }
+
+    /// [`Profile::decay`].
+    pub fn decay(&self) -> f64 {
+        with_profile!(*self, f64, |profile| profile.decay())
+    }
+
     /// k(x, y).
     ///
     /// ```

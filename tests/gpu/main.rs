@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod interpret;
 mod losses;
 mod orchestration;
 mod quadratic;

@@ -204,18 +204,18 @@ impl Context {
         Ok(made)
     }
 
-    /// A bind group: what the stage is told, of `told_size` bytes in a uniform buffer, then its buffers in the order of
+    /// A bind group: `uniform_size` bytes of a uniform buffer, then the stage's buffers in the order of
     /// their slots.
     pub fn bind(
         &self,
         layout: &BindGroupLayout,
-        told: &Buffer,
-        told_size: NonZero<u64>,
+        uniform: &Buffer,
+        uniform_size: NonZero<u64>,
         buffers: &[&Buffer],
     ) -> Result<wgpu::BindGroup> {
-        let told = wgpu::BufferBinding { buffer: told, offset: 0, size: Some(told_size) };
-        let told = std::iter::once(wgpu::BindingResource::Buffer(told));
-        let resources = told.chain(buffers.iter().map(|buffer| buffer.as_entire_binding()));
+        let uniform = wgpu::BufferBinding { buffer: uniform, offset: 0, size: Some(uniform_size) };
+        let uniform = std::iter::once(wgpu::BindingResource::Buffer(uniform));
+        let resources = uniform.chain(buffers.iter().map(|buffer| buffer.as_entire_binding()));
         let entries: Vec<_> = resources
             .enumerate()
             .map(|(at, resource)| wgpu::BindGroupEntry { binding: at as u32, resource })

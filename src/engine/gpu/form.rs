@@ -96,7 +96,7 @@ impl Form {
         u64::from(SumLayout::of(spec.objective, spec.kernel.kind()).count) * self.stride() + 1
     }
 
-    /// What all dispatches of an evaluation are told alike.
+    /// The numbers that all dispatches of an evaluation share.
     pub fn job(&self, spec: &LossSpec) -> Job {
         let (stride, unit_stride) = (self.stride(), self.unit_stride());
         let (places, _) = self.places();

@@ -1,6 +1,7 @@
 //! Constants and structs that host and shaders share. Rust owns them: the WGSL declarations are generated from here,
 //! so the two sides cannot drift apart.
 
+use crate::engine::draw;
 use encase::ShaderType;
 
 /// Rows per block. Every environment is padded to whole blocks, so a block lies in one environment.
@@ -66,7 +67,7 @@ shared_struct! {
 }
 
 shared_struct! {
-    /// Everything a dispatch is told. Offsets and strides count quads (vec4).
+    /// The numbers of a dispatch. Offsets and strides count quads (vec4).
     Job {
         /// Workgroups that have work; a folded dispatch has a few more.
         groups: u32,
@@ -170,7 +171,7 @@ shared_struct! {
 }
 
 shared_struct! {
-    /// Everything a training stage is told.
+    /// The numbers of a training stage.
     Training {
         /// Workgroups that have work.
         groups: u32,
@@ -218,7 +219,7 @@ shared_struct! {
 }
 
 shared_struct! {
-    /// Everything a step of a simulation is told.
+    /// The numbers of a step of a simulation.
     Walk {
         /// Workgroups that have work.
         groups: u32,
@@ -249,12 +250,21 @@ shared_struct! {
 
 /// The constants that every shader may use.
 pub fn constants() -> String {
-    let list = [
+    declarations(&[
         ("ROW_BLOCK", ROW_BLOCK),
         ("TILE", TILE),
         ("DEPTH", DEPTH),
         ("TILE_QUADS", DEPTH * TILE / 4),
         ("FOLD", FOLD),
-    ];
-    list.iter().map(|(name, value)| format!("const {name}: u32 = {value}u;\n")).collect()
+    ])
+}
+
+/// The constants of the permutation that draws batches.
+pub fn permutation() -> String {
+    declarations(&[("ROUNDS", draw::ROUNDS), ("LEAST_BITS", draw::LEAST_BITS)])
+}
+
+/// Numbers as WGSL declares them.
+pub(super) fn declarations(numbers: &[(&str, u32)]) -> String {
+    numbers.iter().map(|(name, value)| format!("const {name}: u32 = {value}u;\n")).collect()
 }

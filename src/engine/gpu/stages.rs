@@ -1,128 +1,93 @@
 //! Every stage: its name (shader file, pipeline label, CPU twin), what it is composed of and what it writes.
 
-/// A buffer that shaders see.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Slot {
+use crate::{Error, Result};
+
+macro_rules! slots {
+    ($($(#[doc = $doc:literal])* $slot:ident = $name:literal: $element:literal, $shape:literal;)+) => {
+        /// A buffer that shaders see. The order is that of bindings.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Slot {
+            $($(#[doc = $doc])* $slot,)+
+        }
+
+        impl Slot {
+            /// Every slot, in the order of bindings.
+            pub const ALL: &[Slot] = &[$(Slot::$slot),+];
+
+            /// Name, element and shape in WGSL.
+            pub fn declaration(self) -> (&'static str, &'static str, &'static str) {
+                match self {
+                    $(Slot::$slot => ($name, $element, $shape),)+
+                }
+            }
+        }
+    };
+}
+
+slots! {
     /// Samples of the span.
-    X,
+    X = "x": "vec4<f32>", "(rows of the span, stride)";
     /// Records of the span's rows.
-    Work,
+    Work = "work": "vec4<f32>", "(rows of the span, work_stride)";
     /// Samples of the span that columns come from.
-    XOther,
+    XOther = "x_other": "vec4<f32>", "(rows of the other span, stride)";
     /// Records of that span's rows.
-    WorkOther,
+    WorkOther = "work_other": "vec4<f32>", "(rows of the other span, work_stride)";
     /// All parameters.
-    Parameters,
+    Parameters = "parameters": "vec4<f32>", "weights, …, scales at the places that job names";
     /// a of each environment, and its traces.
-    Diffusion,
+    Diffusion = "diffusion": "vec4<f32>", "(environments, diffusion_stride)";
     /// A point within each environment's samples.
-    Centres,
+    Centres = "centres": "vec4<f32>", "(environments, stride)";
     /// What each block belongs to.
-    Blocks,
+    Blocks = "blocks": "Block", "(blocks)";
     /// Where each environment's blocks are.
-    Environments,
+    Environments = "environments": "Environment", "(environments)";
     /// Sums over the rows of a block.
-    Columns,
+    Columns = "columns": "vec4<f32>", "(blocks, columns_stride)";
     /// Sums over the blocks of an environment.
-    Totals,
+    Totals = "totals": "vec4<f32>", "(environments, columns_stride)";
     /// Sums over all pairs of a row.
-    Sums,
+    Sums = "sums": "vec4<f32>", "(splits, rows of the span, sums_stride)";
     /// Splits of ∂/∂W.
-    Partials,
+    Partials = "partials": "vec4<f32>", "(splits, units, stride)";
     /// ∂/∂a of each environment.
-    ABar,
+    ABar = "a_bar": "vec4<f32>", "(environments, dim, stride)";
     /// ∂/∂a + (∂/∂a)ᵀ of each environment.
-    Symmetric,
+    Symmetric = "symmetric": "vec4<f32>", "(environments, dim, stride)";
     /// The gradient of every parameter.
-    Gradient,
+    Gradient = "gradient": "vec4<f32>", "like parameters";
     /// Partial sums of each environment's loss.
-    Losses,
+    Losses = "losses": "f32", "(environments, 16)";
     /// Adam's mean and mean square of each parameter.
-    Moments,
+    Moments = "moments": "vec4<f32>", "(quads of parameters, 2)";
     /// 1 for a free parameter, 0 for a fixed one.
-    Free,
+    Free = "free": "vec4<f32>", "like parameters";
     /// Steps taken, first bad entry of the gradient, first bad partial loss, whether training stands.
-    State,
+    State = "state": "atomic<u32>", "(4)";
     /// What the penalty's effects are multiplied with.
-    Multipliers,
+    Multipliers = "multipliers": "vec4<f32>", "(dim, stride)";
     /// Norms of the outgoing groups.
-    Norms,
+    Norms = "norms": "vec4<f32>", "(stride)";
     /// Partial sums of the penalty.
-    Penalties,
+    Penalties = "penalties": "f32", "(workgroups)";
     /// All samples, which batches are drawn from.
-    Samples,
+    Samples = "samples": "vec4<f32>", "(rows of all environments, stride)";
     /// Where each environment's samples are.
-    Sources,
+    Sources = "sources": "Source", "(environments)";
     /// The least value of each variable in a simulation.
-    Floors,
+    Floors = "floors": "vec4<f32>", "(stride)";
     /// The seed of each environment's random numbers in a simulation.
-    Seeds,
+    Seeds = "seeds": "vec2<u32>", "(environments)";
 }
 
 impl Slot {
-    /// Every slot, in the order of bindings.
-    pub const ALL: [Slot; 27] = [
-        Slot::X,
-        Slot::Work,
-        Slot::XOther,
-        Slot::WorkOther,
-        Slot::Parameters,
-        Slot::Diffusion,
-        Slot::Centres,
-        Slot::Blocks,
-        Slot::Environments,
-        Slot::Columns,
-        Slot::Totals,
-        Slot::Sums,
-        Slot::Partials,
-        Slot::ABar,
-        Slot::Symmetric,
-        Slot::Gradient,
-        Slot::Losses,
-        Slot::Moments,
-        Slot::Free,
-        Slot::State,
-        Slot::Multipliers,
-        Slot::Norms,
-        Slot::Penalties,
-        Slot::Samples,
-        Slot::Sources,
-        Slot::Floors,
-        Slot::Seeds,
-    ];
-
-    /// Name, element and shape in WGSL.
-    pub fn declaration(self) -> (&'static str, &'static str, &'static str) {
-        const QUAD: &str = "vec4<f32>";
-        match self {
-            Slot::X => ("x", QUAD, "(rows of the span, stride)"),
-            Slot::Work => ("work", QUAD, "(rows of the span, work_stride)"),
-            Slot::XOther => ("x_other", QUAD, "(rows of the other span, stride)"),
-            Slot::WorkOther => ("work_other", QUAD, "(rows of the other span, work_stride)"),
-            Slot::Parameters => ("parameters", QUAD, "weights, …, scales at the places that job names"),
-            Slot::Diffusion => ("diffusion", QUAD, "(environments, diffusion_stride)"),
-            Slot::Centres => ("centres", QUAD, "(environments, stride)"),
-            Slot::Blocks => ("blocks", "Block", "(blocks)"),
-            Slot::Environments => ("environments", "Environment", "(environments)"),
-            Slot::Columns => ("columns", QUAD, "(blocks, columns_stride)"),
-            Slot::Totals => ("totals", QUAD, "(environments, columns_stride)"),
-            Slot::Sums => ("sums", QUAD, "(splits, rows of the span, sums_stride)"),
-            Slot::Partials => ("partials", QUAD, "(splits, units, stride)"),
-            Slot::ABar => ("a_bar", QUAD, "(environments, dim, stride)"),
-            Slot::Symmetric => ("symmetric", QUAD, "(environments, dim, stride)"),
-            Slot::Gradient => ("gradient", QUAD, "like parameters"),
-            Slot::Losses => ("losses", "f32", "(environments, 16)"),
-            Slot::Moments => ("moments", QUAD, "(quads of parameters, 2)"),
-            Slot::Free => ("free", QUAD, "like parameters"),
-            Slot::State => ("state", "atomic<u32>", "(4)"),
-            Slot::Multipliers => ("multipliers", QUAD, "(dim, stride)"),
-            Slot::Norms => ("norms", QUAD, "(stride)"),
-            Slot::Penalties => ("penalties", "f32", "(workgroups)"),
-            Slot::Samples => ("samples", QUAD, "(rows of all environments, stride)"),
-            Slot::Sources => ("sources", "Source", "(environments)"),
-            Slot::Floors => ("floors", QUAD, "(stride)"),
-            Slot::Seeds => ("seeds", "vec2<u32>", "(environments)"),
-        }
+    /// The slot with this name in WGSL.
+    pub fn named(name: &str) -> Result<Slot> {
+        Slot::ALL.iter().copied().find(|slot| slot.declaration().0 == name).ok_or_else(|| {
+            let known: Vec<_> = Slot::ALL.iter().map(|slot| slot.declaration().0).collect();
+            Error::invalid(format!("unknown buffer '{name}', expected one of {}", known.join(", ")))
+        })
     }
 }
 
@@ -148,17 +113,17 @@ pub struct Stage {
     pub name: &'static str,
     /// What its source is composed by.
     pub axes: &'static [Axis],
-    /// The buffers it writes; those that its source names otherwise are read.
+    /// The buffers it writes; the others that it binds are read.
     pub writes: &'static [Slot],
     /// Threads of a workgroup.
     pub threads: u32,
-    /// The uniform it is told its work by.
-    pub told: Told,
+    /// The uniform with the numbers of a dispatch.
+    pub uniform: Uniform,
 }
 
 /// Which uniform a stage has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum Uniform {
     /// [`super::shared::Job`].
     Job,
     /// [`super::shared::Training`].
@@ -167,14 +132,25 @@ pub enum Told {
     Walk,
 }
 
+impl Uniform {
+    /// The name of its struct in WGSL.
+    pub fn name(self) -> &'static str {
+        match self {
+            Uniform::Job => "Job",
+            Uniform::Training => "Training",
+            Uniform::Walk => "Walk",
+        }
+    }
+}
+
 macro_rules! stages {
-    ($($(#[doc = $doc:literal])* $constant:ident = $name:literal [$($axis:ident)*] writes [$($slot:ident)*] by $threads:literal $told:ident;)+) => {
+    ($($(#[doc = $doc:literal])* $constant:ident = $name:literal [$($axis:ident)*] writes [$($slot:ident)*] by $threads:literal $uniform:ident;)+) => {
         $($(#[doc = $doc])* pub static $constant: Stage = Stage {
             name: $name,
             axes: &[$(Axis::$axis),*],
             writes: &[$(Slot::$slot),*],
             threads: $threads,
-            told: Told::$told,
+            uniform: Uniform::$uniform,
         };)+
 
         /// Every stage.

@@ -4,7 +4,7 @@
 use super::context::Context;
 use super::form::Form;
 use super::plan::fold;
-use super::session::{Bound, Session, storage_bytes, uniform_bytes};
+use super::session::{BoundDispatch, Session, storage_bytes, uniform_bytes};
 use super::shared::{LOSS_LANES, ROW_BLOCK, Source, TILE, Training};
 use super::stages::{self, Slot, Stage};
 use super::{GpuEngine, Traffic, pack};
@@ -30,9 +30,9 @@ pub struct GpuTraining {
     /// Shapes and names, for reports.
     like: Parameters<f32>,
     /// The dispatches that draw a batch.
-    before: Vec<Bound>,
+    before: Vec<BoundDispatch>,
     /// The dispatches that end a step.
-    after: Vec<Bound>,
+    after: Vec<BoundDispatch>,
     buffers: HashMap<Slot, Buffer>,
     staging: Buffer,
     progress: Progress,
@@ -128,7 +128,7 @@ impl GpuTraining {
     }
 
     /// A dispatch of `stage` with a uniform of its own.
-    fn bind(&self, stage: &'static Stage, told: &Training, span: usize) -> Result<Bound> {
+    fn bind(&self, stage: &'static Stage, told: &Training, span: usize) -> Result<BoundDispatch> {
         let context = &self.session.context;
         let composed = self.session.compose(&self.session.form.choice(&self.spec), stage)?;
         let pipeline = context.pipeline(stage, &composed)?;
@@ -142,7 +142,16 @@ impl GpuTraining {
             .collect();
         let group = Arc::new(context.bind(&pipeline.layout, &uniform, Training::SHADER_SIZE, &buffers)?);
         let workgroups = fold(told.groups);
-        Ok(Bound { pipeline, group, offset: 0, workgroups, span, stage: stage.name, flops: 0.0, pairs: 0 })
+        Ok(BoundDispatch {
+            pipeline,
+            group,
+            offset: 0,
+            workgroups,
+            span,
+            stage: stage.name,
+            flops: 0.0,
+            pairs: 0,
+        })
     }
 
     /// The same training with effects multiplied in the penalty: row j, column i of finite `multipliers` belongs to the effect

@@ -2,8 +2,8 @@
 //! what interventions change and reads chains when it wants samples of them.
 
 use super::form::Form;
-use super::plan::fold;
-use super::session::{Bound, Session, uniform_bytes};
+use super::plan::{Span, fold};
+use super::session::{BoundDispatch, Session, uniform_bytes};
 use super::shared::Walk;
 use super::stages::{self, Slot};
 use super::{GpuEngine, pack};
@@ -16,7 +16,7 @@ use encase::ShaderSize;
 use std::sync::Arc;
 use wgpu::{Buffer, BufferUsages};
 
-/// Steps of one submission at most: each is told by its own part of a uniform buffer.
+/// The most steps of one submission: each has its own part of a uniform buffer.
 const STEPS: u32 = 64;
 /// Only the drift of this loss is evaluated, and the kernel that needs the fewest stages serves.
 const SPEC: LossSpec = LossSpec {
@@ -29,12 +29,15 @@ const SPEC: LossSpec = LossSpec {
 pub struct GpuWalk {
     session: Session,
     /// The stages that find b, by span.
-    drift: Vec<Vec<Bound>>,
-    /// The step of each span, to be told by a part of `told`.
-    euler: Vec<Bound>,
+    drift: Vec<Vec<BoundDispatch>>,
+    /// The step of each span.
+    euler: Vec<BoundDispatch>,
+    /// The uniform of each span's step, but for the number of the step.
     walks: Vec<Walk>,
-    told: Buffer,
-    part_bytes: u32,
+    /// The uniforms of the steps that a submission takes, span by span within a step.
+    uniforms: Buffer,
+    /// Bytes from one of them to the next.
+    uniform_stride: u32,
     staging: Buffer,
     chains: Vec<usize>,
     step: u32,
@@ -67,73 +70,27 @@ impl GpuWalk {
         dt: f64,
         floor: Option<&[f64]>,
     ) -> Result<Self> {
-        let (context, form) = (session.context.clone(), session.form);
-        let floors = context.storage("floors", form.stride() * 16)?;
-        let floor = floor.map_or_else(|| vec![f32::MIN; form.dim], |f| f.iter().map(|v| *v as f32).collect());
-        context.write(&floors, 0, bytemuck::cast_slice(&pack::rows(floor.into_iter(), form.dim)))?;
-        let halves: Vec<[u32; 2]> = seeds.iter().map(|seed| [*seed as u32, (*seed >> 32) as u32]).collect();
-        let seeds = context.storage("seeds", 8 * halves.len() as u64)?;
-        context.write(&seeds, 0, bytemuck::cast_slice(&halves))?;
-
-        let job = form.job(&SPEC);
-        let walk = Walk {
-            dim: job.dim,
-            stride: job.stride,
-            work_stride: job.work_stride,
-            at_b: job.at_b,
-            at_bar: job.at_bar,
-            at_noise: job.at_noise,
-            at_scale: job.at_scale,
-            dt: dt as f32,
-            root_dt: dt.sqrt() as f32,
-            ..Walk::default()
-        };
+        let context = session.context.clone();
+        let spans = session.plan.spans.len();
         let alignment = context.device.limits().min_uniform_buffer_offset_alignment;
-        let part_bytes = (Walk::SHADER_SIZE.get() as u32).next_multiple_of(alignment);
-        let spans = session.plan.spans.clone();
-        let bytes = u64::from(part_bytes) * u64::from(STEPS) * spans.len() as u64;
-        let told = context.buffer("walk", bytes, BufferUsages::UNIFORM | BufferUsages::COPY_DST)?;
-        let composed = session.compose(&form.choice(&SPEC), &stages::EULER)?;
-        let pipeline = context.pipeline(&stages::EULER, &composed)?;
-        let (mut euler, mut walks) = (Vec::new(), Vec::new());
-        for (at, span) in spans.iter().enumerate() {
-            let buffers: Vec<&Buffer> = composed
-                .slots
-                .iter()
-                .map(|slot| match slot {
-                    Slot::Floors => &floors,
-                    Slot::Seeds => &seeds,
-                    slot => session.buffer_of(*slot, at),
-                })
-                .collect();
-            let group = Arc::new(context.bind(&pipeline.layout, &told, Walk::SHADER_SIZE, &buffers)?);
-            let groups = span.blocks as u32;
-            euler.push(Bound {
-                pipeline: pipeline.clone(),
-                group,
-                offset: 0,
-                workgroups: fold(groups),
-                span: at,
-                stage: stages::EULER.name,
-                flops: span.rows() as f64
-                    * form.dim as f64
-                    * if form.full { 2.0 * form.dim as f64 } else { 50.0 },
-                pairs: 0,
-            });
-            walks.push(Walk { groups, first_block: span.first_block as u32, ..walk });
-        }
-        let drift = (0..spans.len())
+        let uniform_stride = (Walk::SHADER_SIZE.get() as u32).next_multiple_of(alignment);
+        let bytes = u64::from(uniform_stride) * u64::from(STEPS) * spans as u64;
+        let uniforms = context.buffer("walk", bytes, BufferUsages::UNIFORM | BufferUsages::COPY_DST)?;
+        let extra =
+            [(Slot::Floors, upload_floors(&session, floor)?), (Slot::Seeds, upload_seeds(&session, seeds)?)];
+        let drift = (0..spans)
             .map(|span| session.dispatches_of(span, &[stages::DRIFT.name, stages::TILT.name]))
             .collect();
-        let read = spans.iter().map(|span| span.blocks).max().unwrap_or(1) * session.plan.sizes.x_block;
+        let read =
+            session.plan.spans.iter().map(|span| span.blocks).max().unwrap_or(1) * session.plan.sizes.x_block;
         let staging = context.buffer("chains", read, BufferUsages::COPY_DST | BufferUsages::MAP_READ)?;
         let mut walk = GpuWalk {
+            euler: bind_steps(&session, &uniforms, &extra)?,
+            walks: uniforms_of_spans(&session, dt),
             session,
             drift,
-            euler,
-            walks,
-            told,
-            part_bytes,
+            uniforms,
+            uniform_stride,
             staging,
             chains: chains.to_vec(),
             step: 0,
@@ -162,15 +119,15 @@ impl GpuWalk {
     fn submit(&mut self, count: u32, start: bool) -> Result<()> {
         let context = self.session.context.clone();
         let spans = self.euler.len() as u32;
-        let mut bytes = vec![0u8; (count * spans * self.part_bytes) as usize];
+        let mut bytes = vec![0u8; (count * spans * self.uniform_stride) as usize];
         for part in 0..count * spans {
             // Step 0 is the start. Past 2³² steps counters would come again: centuries away.
             let step = if start { 0 } else { self.step + 1 + part / spans };
-            let told = uniform_bytes(&Walk { step, ..self.walks[(part % spans) as usize] });
-            let at = (part * self.part_bytes) as usize;
-            bytes[at..at + told.len()].copy_from_slice(&told);
+            let uniform = uniform_bytes(&Walk { step, ..self.walks[(part % spans) as usize] });
+            let at = (part * self.uniform_stride) as usize;
+            bytes[at..at + uniform.len()].copy_from_slice(&uniform);
         }
-        context.write(&self.told, 0, &bytes)?;
+        context.write(&self.uniforms, 0, &bytes)?;
         let commands = context.record(|encoder| {
             let mut pass = encoder.begin_compute_pass(&Default::default());
             let mut dispatches = 0;
@@ -180,7 +137,7 @@ impl GpuWalk {
                     self.drift[span].iter().for_each(|bound| bound.record(&mut pass));
                     dispatches += self.drift[span].len() as u64;
                 }
-                self.euler[span].record_at(&mut pass, part * self.part_bytes);
+                self.euler[span].record_at(&mut pass, part * self.uniform_stride);
                 dispatches += 1;
             }
             dispatches
@@ -211,4 +168,69 @@ impl GpuWalk {
         }
         Ok(all)
     }
+}
+
+/// The least value of each variable, on the device; without a floor the least number there is.
+fn upload_floors(session: &Session, floor: Option<&[f64]>) -> Result<Buffer> {
+    let form = session.form;
+    let floors = session.context.storage("floors", form.stride() * 16)?;
+    let floor = floor.map_or_else(|| vec![f32::MIN; form.dim], |f| f.iter().map(|v| *v as f32).collect());
+    let packed = pack::rows(floor.into_iter(), form.dim);
+    session.context.write(&floors, 0, bytemuck::cast_slice(&packed))?;
+    Ok(floors)
+}
+
+/// The seed of each environment, on the device.
+fn upload_seeds(session: &Session, seeds: &[u64]) -> Result<Buffer> {
+    let halves: Vec<[u32; 2]> = seeds.iter().map(|seed| [*seed as u32, (*seed >> 32) as u32]).collect();
+    let seeds = session.context.storage("seeds", 8 * halves.len() as u64)?;
+    session.context.write(&seeds, 0, bytemuck::cast_slice(&halves))?;
+    Ok(seeds)
+}
+
+/// The numbers of a step on each span, but for which step it is.
+fn uniforms_of_spans(session: &Session, dt: f64) -> Vec<Walk> {
+    let job = session.form.job(&SPEC);
+    let of_span = |span: &Span| Walk {
+        groups: span.blocks as u32,
+        first_block: span.first_block as u32,
+        dim: job.dim,
+        stride: job.stride,
+        work_stride: job.work_stride,
+        at_b: job.at_b,
+        at_bar: job.at_bar,
+        at_noise: job.at_noise,
+        at_scale: job.at_scale,
+        dt: dt as f32,
+        root_dt: dt.sqrt() as f32,
+        step: 0,
+    };
+    session.plan.spans.iter().map(of_span).collect()
+}
+
+/// The dispatch of a step on each span, with buffers that only a simulation needs beside those of the session.
+fn bind_steps(session: &Session, uniforms: &Buffer, extra: &[(Slot, Buffer)]) -> Result<Vec<BoundDispatch>> {
+    let (context, form, stage) = (&session.context, session.form, &stages::EULER);
+    let composed = session.compose(&form.choice(&SPEC), stage)?;
+    let pipeline = context.pipeline(stage, &composed)?;
+    let flops_per_number = if form.full { 2.0 * form.dim as f64 } else { 50.0 };
+    let bind = |(at, span): (usize, &Span)| {
+        let buffer_of = |slot: &Slot| match extra.iter().find(|(known, _)| known == slot) {
+            Some((_, buffer)) => buffer,
+            None => session.buffer_of(*slot, at),
+        };
+        let buffers: Vec<&Buffer> = composed.slots.iter().map(buffer_of).collect();
+        let group = context.bind(&pipeline.layout, uniforms, Walk::SHADER_SIZE, &buffers)?;
+        Ok(BoundDispatch {
+            pipeline: pipeline.clone(),
+            group: Arc::new(group),
+            offset: 0,
+            workgroups: fold(span.blocks as u32),
+            span: at,
+            stage: stage.name,
+            flops: span.rows() as f64 * form.dim as f64 * flops_per_number,
+            pairs: 0,
+        })
+    };
+    session.plan.spans.iter().enumerate().map(bind).collect()
 }

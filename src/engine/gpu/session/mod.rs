@@ -1,16 +1,16 @@
-//! One problem on one device: buffers, bound dispatches, and a run of them.
+//! One loss on one device: buffers, bound dispatches, and a run of them.
+
+mod profile;
+mod upload;
 
 use super::compose::{Choice, Composed};
 use super::context::{Context, Pipeline};
 use super::form::Form;
-use super::pack;
-use super::plan::{Bounds, Dispatch, Plan};
-use super::shared::{Block, Job, LOSS_LANES, ROW_BLOCK};
+use super::plan::{Bounds, Dispatch, DispatchPlan};
+use super::shared::{Job, LOSS_LANES};
 use super::stages::{Slot, Stage};
-use crate::data::Dataset;
-use crate::engine::{LossSpec, StageTime};
-use crate::model::Parameters;
-use crate::{Error, Progress, Result, Scalar};
+use crate::engine::LossSpec;
+use crate::{Error, Progress, Result};
 use encase::{ShaderSize, ShaderType, StorageBuffer, UniformBuffer};
 use glam::Vec4;
 use std::collections::HashMap;
@@ -19,10 +19,10 @@ use wgpu::{Buffer, BufferUsages};
 
 /// A dispatch with everything it needs.
 #[derive(Clone)]
-pub(super) struct Bound {
+pub(super) struct BoundDispatch {
     pub pipeline: Arc<Pipeline>,
     pub group: Arc<wgpu::BindGroup>,
-    /// Of what it is told in the uniform buffer.
+    /// Of its numbers in the uniform buffer.
     pub offset: u32,
     pub workgroups: [u32; 2],
     pub span: usize,
@@ -37,18 +37,18 @@ struct Rows {
     work: Buffer,
 }
 
-/// A problem on a device.
+/// The loss of one form of parameters on a device.
 pub(super) struct Session {
     pub context: Arc<Context>,
     pub form: Form,
-    pub plan: Plan,
+    pub plan: DispatchPlan,
     dispatch_flops: f64,
     rows: Vec<Rows>,
     shared: HashMap<Slot, Buffer>,
     staging: Buffer,
     jobs: Option<Buffer>,
-    value: Vec<Bound>,
-    gradient: Vec<Bound>,
+    value: Vec<BoundDispatch>,
+    gradient: Vec<BoundDispatch>,
     /// What `parameters` holds.
     uploaded: Vec<Vec4>,
     edits: Vec<Edit>,
@@ -73,7 +73,7 @@ impl Session {
         more_bytes: u64,
         edits: &[Edit],
     ) -> Result<Self> {
-        let plan = Plan::new(rows, &form, spec, bounds, more_bytes)?;
+        let plan = DispatchPlan::new(rows, &form, spec, bounds, more_bytes)?;
         let sizes = plan.sizes;
         let spans = plan
             .spans
@@ -146,7 +146,7 @@ impl Session {
         Ok(composed)
     }
 
-    /// Compiles and binds every dispatch, and uploads what each is told.
+    /// Compiles and binds every dispatch, and uploads its uniform.
     fn bind(&mut self, spec: &LossSpec) -> Result<()> {
         let choice = self.form.choice(spec);
         let alignment = self.context.device.limits().min_uniform_buffer_offset_alignment;
@@ -182,11 +182,11 @@ impl Session {
                         group
                     }
                 };
-                let told = uniform_bytes(&dispatch.job);
+                let uniform = uniform_bytes(&dispatch.job);
                 let offset = next * slot_bytes;
-                bytes[offset as usize..offset as usize + told.len()].copy_from_slice(&told);
+                bytes[offset as usize..offset as usize + uniform.len()].copy_from_slice(&uniform);
                 next += 1;
-                bound.push(Bound {
+                bound.push(BoundDispatch {
                     pipeline: pipeline.clone(),
                     group,
                     offset,
@@ -202,35 +202,6 @@ impl Session {
         self.jobs = Some(jobs);
         let [value, gradient] = bound;
         (self.value, self.gradient) = (value, gradient);
-        Ok(())
-    }
-
-    /// Tells every dispatch of a value what to weigh b̃ by: see [`Job::weigh`].
-    pub fn weigh_by(&self, weigh: u32) -> Result<()> {
-        let Some(jobs) = &self.jobs else { return Ok(()) };
-        for (dispatch, bound) in self.plan.value.iter().zip(&self.value) {
-            let told = uniform_bytes(&Job { weigh, ..dispatch.job });
-            self.context.write(jobs, u64::from(bound.offset), &told)?;
-        }
-        Ok(())
-    }
-
-    /// Uploads what rows have instead of b̃: `rows(e, i)` is the ω and the numbers, one per variable, of sample i of
-    /// environment e.
-    pub fn write_rows(&self, spec: &LossSpec, rows: impl Fn(usize, usize) -> (f64, Vec<f32>)) -> Result<()> {
-        let job = self.form.job(spec);
-        for (span, buffers) in self.plan.spans.iter().zip(&self.rows) {
-            let mut packed = vec![Vec4::ZERO; span.rows() as usize * job.work_stride as usize];
-            for row in 0..span.rows() as usize {
-                let Some((e, i)) = self.plan.sample_at(*span, row) else { continue };
-                let (omega, values) = rows(e, i);
-                let record = &mut packed[row * job.work_stride as usize..];
-                record[0].x = omega as f32;
-                let quads = pack::rows(values.into_iter(), self.form.dim);
-                record[job.at_b as usize..][..quads.len()].copy_from_slice(&quads);
-            }
-            self.context.write(&buffers.work, 0, bytemuck::cast_slice(&packed))?;
-        }
         Ok(())
     }
 
@@ -261,60 +232,13 @@ impl Session {
         }
     }
 
-    /// Uploads samples: those of `data`, which must have the rows that the session was made for.
-    pub fn write_samples(&self, data: &Dataset, spec: &LossSpec) -> Result<()> {
-        let d = data.dim();
-        let block = ROW_BLOCK as usize;
-        for (span, rows) in self.plan.spans.iter().zip(&self.rows) {
-            let mut packed: Vec<Vec4> = Vec::with_capacity((span.rows() * self.form.stride()) as usize);
-            for at in span.first_block..span.first_block + span.blocks {
-                let Block { environment, first_block, rows, .. } = self.plan.blocks[at as usize];
-                let first = (at as usize - first_block as usize) * block;
-                let last = (first + block).min(rows as usize);
-                let start = data.rows(environment as usize).start;
-                let values = (start + first..start + last).flat_map(|i| data.samples().row(i));
-                packed.extend(pack::rows(values.map(|v| *v as f32), d));
-                let full = (at - span.first_block + 1) * u64::from(ROW_BLOCK) * self.form.stride();
-                packed.resize(full as usize, Vec4::ZERO);
-            }
-            self.context.write(&rows.x, 0, bytemuck::cast_slice(&packed))?;
-        }
-        self.write_centres(data, spec)
-    }
-
-    /// Uploads a point within each environment's samples.
-    pub fn write_centres(&self, data: &Dataset, spec: &LossSpec) -> Result<()> {
-        let d = data.dim();
-        // A tilted kernel with a full diffusion needs a x itself; otherwise a point among the samples serves better.
-        let at_origin = self.form.full && spec.kernel.kind().traits().tilted;
-        let centre = |e: usize| if at_origin { vec![0.0; d] } else { data.means(e) };
-        let packed = pack::rows((0..data.environments()).flat_map(centre).map(|v| v as f32), d);
-        self.context.write(&self.shared[&Slot::Centres], 0, bytemuck::cast_slice(&packed))
-    }
-
-    /// Uploads parameters unless the device has them already.
-    pub fn write_parameters<T: Scalar>(&mut self, parameters: &Parameters<T>) -> Result<()> {
-        let packed = pack::parameters(parameters, &self.form);
-        if packed != self.uploaded {
-            self.uploaded.clear();
-            self.context.write(&self.shared[&Slot::Parameters], 0, bytemuck::cast_slice(&packed))?;
-            self.uploaded = packed;
-        }
-        Ok(())
-    }
-
-    /// Forgets what the device holds: something else has changed its parameters.
-    pub fn forget_parameters(&mut self) {
-        self.uploaded.clear();
-    }
-
     /// The dispatches of some stages on a span's rows.
-    pub fn dispatches_of(&self, span: usize, stages: &[&str]) -> Vec<Bound> {
-        let wanted = |bound: &&Bound| bound.span == span && stages.contains(&bound.stage);
+    pub fn dispatches_of(&self, span: usize, stages: &[&str]) -> Vec<BoundDispatch> {
+        let wanted = |bound: &&BoundDispatch| bound.span == span && stages.contains(&bound.stage);
         self.value.iter().filter(wanted).cloned().collect()
     }
 
-    /// Floating-point operations after which a submission shall end.
+    /// Floating-point operations after which a submission ends.
     pub fn dispatch_flops(&self) -> f64 {
         self.dispatch_flops
     }
@@ -327,9 +251,9 @@ impl Session {
     /// The same between other dispatches, in as few submissions as a watchdog allows.
     pub fn run_between(
         &self,
-        before: &[Bound],
+        before: &[BoundDispatch],
         gradient: bool,
-        after: &[Bound],
+        after: &[BoundDispatch],
         progress: &Progress,
     ) -> Result<()> {
         progress.set(0)?;
@@ -339,7 +263,7 @@ impl Session {
     }
 
     /// Submits dispatches in order, in as few submissions as a watchdog allows; counts pairs that are done.
-    pub fn submit(&self, list: &[&Bound], progress: &Progress) -> Result<()> {
+    pub fn submit(&self, list: &[&BoundDispatch], progress: &Progress) -> Result<()> {
         let mut first = 0;
         let mut waiting: Option<u64> = None;
         while first < list.len() {
@@ -399,68 +323,14 @@ impl Session {
             }
         }
     }
-
-    /// Runs everything once with a timestamp around every dispatch.
-    pub fn profile(&self) -> Result<Vec<StageTime>> {
-        let device = &self.context.device;
-        if !device.features().contains(wgpu::Features::TIMESTAMP_QUERY) {
-            return Err(Error::invalid(format!(
-                "{} has no timestamps, expected a device that can time the stages of its work",
-                self.context.name()
-            )));
-        }
-        let mut times: Vec<StageTime> = Vec::new();
-        let storage = BufferUsages::QUERY_RESOLVE | BufferUsages::COPY_SRC;
-        let resolved = self.context.buffer("timestamps", 16, storage)?;
-        let staging =
-            self.context.buffer("timestamps", 16, BufferUsages::COPY_DST | BufferUsages::MAP_READ)?;
-        let queries = device.create_query_set(&wgpu::QuerySetDescriptor {
-            label: None,
-            ty: wgpu::QueryType::Timestamp,
-            count: 2,
-        });
-        for bound in &self.gradient {
-            let commands = self.context.record(|encoder| {
-                let writes = wgpu::ComputePassTimestampWrites {
-                    query_set: &queries,
-                    beginning_of_pass_write_index: Some(0),
-                    end_of_pass_write_index: Some(1),
-                };
-                let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor {
-                    label: None,
-                    timestamp_writes: Some(writes),
-                });
-                bound.record(&mut pass);
-                drop(pass);
-                encoder.resolve_query_set(&queries, 0..2, &resolved, 0);
-                encoder.copy_buffer_to_buffer(&resolved, 0, &staging, 0, 16);
-                1
-            })?;
-            self.context.submit(commands)?;
-            let ticks: Vec<u64> = bytemuck::pod_collect_to_vec(&self.context.read(&staging, 16)?);
-            let period = f64::from(self.context.queue.get_timestamp_period()) * 1e-9;
-            let seconds = ticks[1].saturating_sub(ticks[0]) as f64 * period;
-            match times.iter_mut().find(|time| time.stage == bound.stage) {
-                Some(time) => {
-                    time.dispatches += 1;
-                    time.seconds += seconds;
-                    time.flops += bound.flops;
-                }
-                None => {
-                    times.push(StageTime { stage: bound.stage, dispatches: 1, seconds, flops: bound.flops })
-                }
-            }
-        }
-        Ok(times)
-    }
 }
 
-impl Bound {
+impl BoundDispatch {
     pub fn record(&self, pass: &mut wgpu::ComputePass<'_>) {
         self.record_at(pass, self.offset);
     }
 
-    /// Told by another part of its uniform buffer.
+    /// With the uniform at another offset.
     pub fn record_at(&self, pass: &mut wgpu::ComputePass<'_>, offset: u32) {
         pass.set_pipeline(&self.pipeline.pipeline);
         pass.set_bind_group(0, self.group.as_ref(), &[offset]);
