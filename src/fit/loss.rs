@@ -216,7 +216,7 @@ mod tests {
     fn what_is_not_given_comes_from_the_fit_and_then_from_the_defaults() {
         let model = fitted(Settings {
             bandwidth: Some(Bandwidth::Value(2.5)),
-            kernel: Some(KernelChoice::ImqPlus),
+            kernel: Some(KernelChoice::Pairs(KernelKind::ImqPlus)),
             estimator: Some(EstimatorChoice::U),
             ..Settings::default()
         });
@@ -274,11 +274,8 @@ mod tests {
     #[test]
     fn the_loss_of_a_fit_is_found_again() {
         use crate::engine::Engine;
-        for (kernel, estimator) in [
-            (KernelChoice::TiltedRbf, EstimatorChoice::V),
-            (KernelChoice::Rbf, EstimatorChoice::V),
-            (KernelChoice::ImqPlus, EstimatorChoice::V),
-        ] {
+        for (kind, estimator) in KernelKind::ALL.iter().map(|&kind| (kind, EstimatorChoice::V)) {
+            let kernel = KernelChoice::Pairs(kind);
             let settings = Settings {
                 lambda: Some(0.05),
                 kernel: Some(kernel),
