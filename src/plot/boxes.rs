@@ -3,7 +3,7 @@
 use super::axes::{Frame, LETTERS, Range, Scale};
 use super::canvas::{Anchor, Canvas, GREY, INK, WHITE};
 use super::colour::Colour;
-use super::draw::Room;
+use super::draw::PanelLayout;
 use super::heatmap::text_width;
 use crate::Result;
 
@@ -36,16 +36,16 @@ pub struct BoxGroup {
 
 /// What a box shows.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Spread {
+pub(super) struct BoxStatistics {
     /// First quartile, median, third quartile.
     pub(super) quartiles: [f64; 3],
     /// The least and the largest value within 1.5 times the distance of the quartiles.
     pub(super) whiskers: (f64, f64),
 }
 
-impl Spread {
+impl BoxStatistics {
     /// Of a group; none if it has no value.
-    pub(super) fn of(values: &[f64]) -> Option<Spread> {
+    pub(super) fn of(values: &[f64]) -> Option<BoxStatistics> {
         let mut sorted: Vec<f64> = values.iter().copied().filter(|v| !v.is_nan()).collect();
         sorted.sort_by(f64::total_cmp);
         let last = sorted.len().checked_sub(1)?;
@@ -64,7 +64,7 @@ impl Spread {
             ),
             false => (sorted[0], quartiles[2]),
         };
-        Some(Spread { quartiles, whiskers })
+        Some(BoxStatistics { quartiles, whiskers })
     }
 
     fn numbers(&self) -> [f64; 5] {
@@ -75,7 +75,7 @@ impl Spread {
 
 /// What the axis shows: all boxes, whiskers and marks.
 pub(super) fn range(groups: &[BoxGroup], scale: Scale) -> Option<Range> {
-    let spreads = groups.iter().filter_map(|group| Spread::of(&group.values));
+    let spreads = groups.iter().filter_map(|group| BoxStatistics::of(&group.values));
     let marks = groups.iter().filter_map(|group| group.mark);
     Range::on(scale, spreads.flat_map(|spread| spread.numbers()).chain(marks)).map(Range::padded)
 }
@@ -84,9 +84,9 @@ fn widest<'a>(texts: impl Iterator<Item = &'a String>) -> f64 {
     texts.map(|text| text_width(text, SMALL)).fold(0.0, f64::max)
 }
 
-pub(super) fn room(groups: &[BoxGroup], title: &str) -> Room {
+pub(super) fn room(groups: &[BoxGroup], title: &str) -> PanelLayout {
     let beyond = 0.5 * (text_width(title, 1.1 * LETTERS) - WIDTH);
-    Room {
+    PanelLayout {
         frame: (WIDTH, ROW * groups.len() as f64 + 0.5 * (ROW - BOX)),
         left: (widest(groups.iter().map(|group| &group.name)) + 8.0).max(beyond),
         right: (widest(groups.iter().map(|group| &group.note)) + 6.0).max(beyond),
@@ -109,7 +109,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, frame: &Frame, groups: &[BoxGroup], 
         canvas.text(name, (frame.left - 6.0, y), SMALL, Anchor::Right)?;
         canvas.text(note, (right + 5.0, y), SMALL, Anchor::Left)?;
         let rgb = colour.rgb();
-        if let Some(spread) = Spread::of(values) {
+        if let Some(spread) = BoxStatistics::of(values) {
             let [from, low, middle, high, to] = spread.numbers().map(x);
             let tint = rgb.map(|c| (TINT * f64::from(c) + (1.0 - TINT) * 255.0).round() as u8);
             canvas.curve(&[(from, y), (low, y)], rgb, 1.3)?;
@@ -155,20 +155,20 @@ mod tests {
         // 1 … 9 and one far away: quartiles by interpolation, whiskers at the last value within reach.
         let mut values: Vec<f64> = (1..=9).map(f64::from).collect();
         values.push(40.0);
-        let spread = Spread::of(&values).unwrap();
+        let spread = BoxStatistics::of(&values).unwrap();
         assert_eq!(spread.quartiles, [3.25, 5.5, 7.75]);
         assert_eq!(spread.whiskers, (1.0, 9.0));
-        assert_eq!(Spread::of(&[2.0]).unwrap().numbers(), [2.0; 5]);
-        assert_eq!(Spread::of(&[]), None);
-        assert_eq!(Spread::of(&[f64::NAN]), None);
+        assert_eq!(BoxStatistics::of(&[2.0]).unwrap().numbers(), [2.0; 5]);
+        assert_eq!(BoxStatistics::of(&[]), None);
+        assert_eq!(BoxStatistics::of(&[f64::NAN]), None);
     }
 
     #[test]
     fn infinite_values_count_and_do_not_spoil_the_rest() {
         let inf = f64::INFINITY;
-        let few = Spread::of(&[1.0, 2.0, 3.0, 4.0, inf]).unwrap();
+        let few = BoxStatistics::of(&[1.0, 2.0, 3.0, 4.0, inf]).unwrap();
         assert_eq!((few.quartiles, few.whiskers), ([2.0, 3.0, 4.0], (1.0, 4.0)));
-        let many = Spread::of(&[1.0, 2.0, inf, inf]).unwrap();
+        let many = BoxStatistics::of(&[1.0, 2.0, inf, inf]).unwrap();
         assert_eq!((many.whiskers, many.quartiles[2]), ((1.0, inf), inf));
         let group = |values: Vec<f64>| BoxGroup {
             name: "a".into(),

@@ -1,6 +1,5 @@
-//! The drawing surface: the SVG backend of plotters at a finer resolution, or pixels.
+//! The drawing surface: the SVG backend of plotters at a finer resolution.
 
-use super::raster::Raster;
 use crate::{Error, Result};
 use plotters::backend::{DrawingBackend, SVGBackend};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -30,12 +29,9 @@ pub(super) const WHITE: [u8; 3] = [255, 255, 255];
 
 /// Draws in points, x to the right and y down.
 pub(super) struct Canvas<'a> {
-    surface: Surface<'a>,
-}
-
-enum Surface<'a> {
-    Svg(SVGBackend<'a>),
-    Raster(Raster),
+    backend: SVGBackend<'a>,
+    /// The size of letters as a share of the size that the layout assumes.
+    letter_share: f64,
 }
 
 fn fine(value: f64) -> i32 {
@@ -50,22 +46,24 @@ fn style([r, g, b]: [u8; 3], alpha: f64, width: f64) -> ShapeStyle {
     ShapeStyle { color: RGBAColor(r, g, b, alpha), filled: true, stroke_width: fine(width) as u32 }
 }
 
-/// The backend writes to memory and cannot fail; if it does, that is said, not hidden.
-fn said(error: impl std::fmt::Display) -> Error {
+/// The backend writes to memory and should not fail. If it does, the error says so.
+fn failed(error: impl std::fmt::Display) -> Error {
     Error::invalid(format!("the picture could not be drawn: {error}"))
 }
 
-/// The text of a picture of the given size in points that `draw` fills.
-pub(super) fn svg(size: (f64, f64), draw: impl FnOnce(&mut Canvas<'_>) -> Result<()>) -> Result<String> {
+/// The SVG text of a picture of the given size in points that `draw` fills, with letters of `letter_share` of their size.
+pub(super) fn svg(
+    size: (f64, f64),
+    letter_share: f64,
+    draw: impl FnOnce(&mut Canvas<'_>) -> Result<()>,
+) -> Result<String> {
     let mut text = String::new();
     let (width, height) = (fine(size.0), fine(size.1));
     let backend = SVGBackend::with_string(&mut text, (width as u32, height as u32));
-    let mut canvas = Canvas { surface: Surface::Svg(backend) };
+    let mut canvas = Canvas { backend, letter_share };
     canvas.ground(size)?;
     draw(&mut canvas)?;
-    if let Surface::Svg(backend) = &mut canvas.surface {
-        backend.present().map_err(said)?;
-    }
+    canvas.backend.present().map_err(failed)?;
     drop(canvas);
     // The backend's first line gives the fine size as the size on screen: give the one in points instead.
     let body = text.split_once('\n').map_or("", |(_, body)| body);
@@ -76,17 +74,6 @@ pub(super) fn svg(size: (f64, f64), draw: impl FnOnce(&mut Canvas<'_>) -> Result
     ))
 }
 
-/// The bytes of a PNG file of the same.
-pub(super) fn png(size: (f64, f64), draw: impl FnOnce(&mut Canvas<'_>) -> Result<()>) -> Result<Vec<u8>> {
-    let mut canvas = Canvas { surface: Surface::Raster(Raster::new(size)?) };
-    canvas.ground(size)?;
-    draw(&mut canvas)?;
-    match canvas.surface {
-        Surface::Raster(raster) => raster.png(),
-        Surface::Svg(_) => unreachable!("it was made of pixels"),
-    }
-}
-
 impl Canvas<'_> {
     /// White all over.
     fn ground(&mut self, size: (f64, f64)) -> Result<()> {
@@ -94,15 +81,8 @@ impl Canvas<'_> {
     }
 
     pub(super) fn curve(&mut self, points: &[(f64, f64)], colour: [u8; 3], width: f64) -> Result<()> {
-        match &mut self.surface {
-            Surface::Svg(backend) => {
-                backend.draw_path(points.iter().map(|&p| place(p)), &style(colour, 1.0, width)).map_err(said)
-            }
-            Surface::Raster(raster) => {
-                raster.curve(points, colour, width);
-                Ok(())
-            }
-        }
+        let points = points.iter().map(|&p| place(p));
+        self.backend.draw_path(points, &style(colour, 1.0, width)).map_err(failed)
     }
 
     /// A dashed straight line.
@@ -119,26 +99,15 @@ impl Canvas<'_> {
     }
 
     pub(super) fn polygon(&mut self, points: &[(f64, f64)], colour: [u8; 3]) -> Result<()> {
-        match &mut self.surface {
-            Surface::Svg(backend) => {
-                backend.fill_polygon(points.iter().map(|&p| place(p)), &style(colour, 1.0, 0.0)).map_err(said)
-            }
-            Surface::Raster(raster) => {
-                raster.polygon(points, colour);
-                Ok(())
-            }
-        }
+        let points = points.iter().map(|&p| place(p));
+        self.backend.fill_polygon(points, &style(colour, 1.0, 0.0)).map_err(failed)
     }
 
     /// A dot with a white rim, visible on every ground.
     pub(super) fn dot(&mut self, at: (f64, f64), colour: [u8; 3]) -> Result<()> {
         for (colour, radius) in [(WHITE, 5.5), (colour, 4.2)] {
-            match &mut self.surface {
-                Surface::Svg(backend) => backend
-                    .draw_circle(place(at), fine(radius) as u32, &style(colour, 1.0, 0.0), true)
-                    .map_err(said)?,
-                Surface::Raster(raster) => raster.circle(at, radius, colour),
-            }
+            let style = style(colour, 1.0, 0.0);
+            self.backend.draw_circle(place(at), fine(radius) as u32, &style, true).map_err(failed)?;
         }
         Ok(())
     }
@@ -162,13 +131,6 @@ impl Canvas<'_> {
     ) -> Result<()> {
         // XML has no control characters, not even escaped.
         let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        let backend = match &mut self.surface {
-            Surface::Svg(backend) => backend,
-            Surface::Raster(raster) => {
-                raster.text(&text, at, size, anchor, matches!(weight, FontStyle::Bold));
-                return Ok(());
-            }
-        };
         let (side, transform) = match anchor {
             Anchor::Left => (HPos::Left, FontTransform::None),
             Anchor::Middle => (HPos::Center, FontTransform::None),
@@ -177,9 +139,10 @@ impl Canvas<'_> {
             Anchor::UpwardsTo => (HPos::Right, FontTransform::Rotate270),
         };
         // The backend divides sizes by 1.24.
-        let font = FontDesc::new(FontFamily::SansSerif, 1.24 * FINENESS * size, weight).transform(transform);
+        let size = self.letter_share * (1.24 * FINENESS * size);
+        let font = FontDesc::new(FontFamily::SansSerif, size, weight).transform(transform);
         let ink = style(INK, 1.0, 0.0).color;
         let style = TextStyle::from(font).color(&ink).pos(Pos::new(side, VPos::Center));
-        backend.draw_text(&text, &style, place(at)).map_err(said)
+        self.backend.draw_text(&text, &style, place(at)).map_err(failed)
     }
 }

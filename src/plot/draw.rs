@@ -2,10 +2,11 @@
 
 use super::axes::{Frame, LETTER_WIDTH, LETTERS, Range, Scale, lone_number, numbers_width};
 use super::boxes;
-use super::canvas::{Anchor, Canvas, GREY, INK, png, svg};
+use super::canvas::{Anchor, Canvas, GREY, INK, svg};
 use super::colour::{Colour, ramp};
 use super::contour::{Grid, level_lines, polygon};
 use super::heatmap::Heatmap;
+use super::raster::{self, LETTER_SHARE};
 use super::{Line, Panel, Point};
 use crate::{Error, Result};
 
@@ -19,7 +20,7 @@ const MARGIN: f64 = 14.0;
 pub(super) const SCALE: (f64, f64) = (10.0, 14.0);
 
 /// The room a panel takes: its frame, and what stands around it.
-pub(super) struct Room {
+pub(super) struct PanelLayout {
     pub(super) frame: (f64, f64),
     pub(super) left: f64,
     pub(super) right: f64,
@@ -37,10 +38,10 @@ enum Swatch {
 pub(super) struct Picture<'a> {
     title: &'a str,
     size: (f64, f64),
-    placed: Vec<Placed<'a>>,
+    placed: Vec<PlacedPanel<'a>>,
 }
 
-struct Placed<'a> {
+struct PlacedPanel<'a> {
     panel: &'a Panel,
     heatmap: Option<Heatmap>,
     frame: Frame,
@@ -60,7 +61,7 @@ impl<'a> Picture<'a> {
             parts.push((panel, heatmap, x, y, room));
         }
         // Frames of a column begin at the same place.
-        let of_column = |k: usize, part: &dyn Fn(&Room) -> f64| {
+        let of_column = |k: usize, part: &dyn Fn(&PanelLayout) -> f64| {
             parts.iter().skip(k).step_by(columns).map(|(.., room)| part(room)).fold(0.0, f64::max)
         };
         let mut lefts = Vec::new();
@@ -70,7 +71,7 @@ impl<'a> Picture<'a> {
             right = lefts[k] + of_column(k, &|room| room.frame.0 + room.right) + 1.5 * MARGIN;
         }
         let mut top = MARGIN + if title.is_empty() { 0.0 } else { 1.9 * LETTERS };
-        let mut placed: Vec<Placed<'a>> = Vec::new();
+        let mut placed: Vec<PlacedPanel<'a>> = Vec::new();
         let mut parts = parts.into_iter().peekable();
         while parts.peek().is_some() {
             let row: Vec<_> = parts.by_ref().take(columns).collect();
@@ -81,21 +82,23 @@ impl<'a> Picture<'a> {
             let legend_top = frame_top + height;
             for ((panel, heatmap, x, y, room), &left) in row.into_iter().zip(&lefts) {
                 let frame = Frame { left, top: frame_top, width: room.frame.0, height: room.frame.1, x, y };
-                placed.push(Placed { panel, heatmap, frame, heading, legend_top });
+                placed.push(PlacedPanel { panel, heatmap, frame, heading, legend_top });
             }
             top = legend_top + TEXT_LINE * entries as f64 + 0.5 * MARGIN;
         }
         Ok(Picture { title, size: (right.ceil(), top.ceil()), placed })
     }
 
-    /// As text.
+    /// The text of an SVG file.
     pub(super) fn svg(&self) -> Result<String> {
-        svg(self.size, |canvas| self.draw(canvas))
+        svg(self.size, 1.0, |canvas| self.draw(canvas))
     }
 
-    /// As pixels.
+    /// The bytes of a PNG file.
     pub(super) fn png(&self) -> Result<Vec<u8>> {
-        png(self.size, |canvas| self.draw(canvas))
+        raster::check_size(self.size)?;
+        let svg = svg(self.size, LETTER_SHARE, |canvas| self.draw(canvas))?;
+        raster::png(&svg, self.size)
     }
 
     fn draw(&self, canvas: &mut Canvas<'_>) -> Result<()> {
@@ -107,9 +110,9 @@ impl<'a> Picture<'a> {
     }
 }
 
-impl Placed<'_> {
+impl PlacedPanel<'_> {
     fn draw(&self, canvas: &mut Canvas<'_>) -> Result<()> {
-        let Placed { panel, heatmap, frame, heading, legend_top } = self;
+        let PlacedPanel { panel, heatmap, frame, heading, legend_top } = self;
         let heading = (frame.left + 0.5 * frame.width, *heading);
         let title = heatmap.as_ref().map_or(panel.title().into(), |h| h.heading(panel.title()));
         canvas.text(&title, heading, 1.1 * LETTERS, Anchor::Middle)?;
@@ -160,11 +163,11 @@ fn heatmap(panel: &Panel) -> Option<Heatmap> {
     }
 }
 
-fn room(panel: &Panel, heatmap: Option<&Heatmap>, y: Range) -> Room {
+fn room(panel: &Panel, heatmap: Option<&Heatmap>, y: Range) -> PanelLayout {
     match (panel, heatmap) {
         (_, Some(heatmap)) => heatmap.room(panel.title(), y),
         (Panel::Boxes { groups, title, .. }, _) => boxes::room(groups, title),
-        _ => Room {
+        _ => PanelLayout {
             frame: FRAME,
             left: numbers_width(y) + 2.5 * LETTERS,
             right: scale_width(panel),

@@ -3,7 +3,7 @@
 use super::axes::{LETTERS, Range, numbers_width, ticks_beside};
 use super::canvas::{Anchor, Canvas, GREY, INK, WHITE};
 use super::colour::diverging;
-use super::draw::{FRAME, Room, SCALE, TEXT_LINE};
+use super::draw::{FRAME, PanelLayout, SCALE, TEXT_LINE};
 use crate::{Matrix, Result};
 
 /// The most squares along a side: beyond, squares are too small to see and files too large to open.
@@ -69,11 +69,11 @@ impl Heatmap {
         }
     }
 
-    pub(super) fn room(&self, title: &str, scale: Range) -> Room {
+    pub(super) fn room(&self, title: &str, scale: Range) -> PanelLayout {
         let (width, height) = self.size();
         // A long title above a narrow frame needs room on both sides.
         let beyond = 0.5 * (text_width(&self.heading(title), 1.1 * LETTERS) - width);
-        Room {
+        PanelLayout {
             frame: (width, height),
             left: (self.names_beside() + 1.5 * LETTERS).max(beyond),
             right: (SCALE.0 + SCALE.1 + TICK + 4.0 + numbers_width(scale)).max(beyond),

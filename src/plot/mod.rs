@@ -155,22 +155,22 @@ pub fn write_grid(path: &Path, title: &str, columns: usize, panels: &[Panel]) ->
 
 /// What a picture is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Format {
+pub(crate) enum PictureFormat {
     Svg,
     Png,
 }
 
 /// The format of a picture by its name; to be asked before long work.
-pub(crate) fn check_picture_path(path: &Path) -> Result<Format> {
+pub(crate) fn check_picture_path(path: &Path) -> Result<PictureFormat> {
     match path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase()).as_deref() {
-        Some("svg") => Ok(Format::Svg),
-        Some("png") => Ok(Format::Png),
+        Some("svg") => Ok(PictureFormat::Svg),
+        Some("png") => Ok(PictureFormat::Png),
         _ => Err(Error::file(path, "is not the name of a picture, expected one that ends in .svg or .png")),
     }
 }
 
 /// The picture as a file's bytes.
-fn render(format: Format, title: &str, columns: usize, panels: &[Panel]) -> Result<Vec<u8>> {
+fn render(format: PictureFormat, title: &str, columns: usize, panels: &[Panel]) -> Result<Vec<u8>> {
     if panels.is_empty() || columns == 0 {
         return Err(Error::invalid("the picture has no panels, expected at least one"));
     }
@@ -179,8 +179,8 @@ fn render(format: Format, title: &str, columns: usize, panels: &[Panel]) -> Resu
     }
     let picture = draw::Picture::new(title, panels, columns)?;
     match format {
-        Format::Svg => Ok(picture.svg()?.into_bytes()),
-        Format::Png => picture.png(),
+        PictureFormat::Svg => Ok(picture.svg()?.into_bytes()),
+        PictureFormat::Png => picture.png(),
     }
 }
 

@@ -44,7 +44,7 @@ fn heatmap(names: &[&str], values: Matrix<f64>) -> Panel {
 }
 
 fn render(title: &str, panels: &[Panel]) -> Result<String> {
-    let bytes = super::render(Format::Svg, title, panels.len(), panels)?;
+    let bytes = super::render(PictureFormat::Svg, title, panels.len(), panels)?;
     Ok(String::from_utf8(bytes).unwrap())
 }
 
@@ -252,7 +252,8 @@ fn boxes_have_names_notes_and_a_legend() {
 fn a_grid_has_rows_of_panels() {
     let size = |columns: usize| {
         let panels: Vec<Panel> = (0..4).map(|_| lines(vec![(0.0, 1.0), (1.0, 0.5)])).collect();
-        let text = String::from_utf8(super::render(Format::Svg, "", columns, &panels).unwrap()).unwrap();
+        let text =
+            String::from_utf8(super::render(PictureFormat::Svg, "", columns, &panels).unwrap()).unwrap();
         let number = |name: &str| -> f64 {
             let rest = text.split_once(&format!("{name}=\"")).unwrap().1;
             rest.split_once('"').unwrap().0.parse().unwrap()
@@ -265,9 +266,9 @@ fn a_grid_has_rows_of_panels() {
 
 /// The pixels of a PNG: width, height, and red, green, blue and opacity of each.
 fn pixels(panels: &[Panel]) -> (u32, Vec<[u8; 4]>) {
-    let bytes = super::render(Format::Png, "Title", panels.len(), panels).unwrap();
-    assert_eq!(bytes, super::render(Format::Png, "Title", panels.len(), panels).unwrap());
-    let image = tiny_skia::Pixmap::decode_png(&bytes).unwrap();
+    let bytes = super::render(PictureFormat::Png, "Title", panels.len(), panels).unwrap();
+    assert_eq!(bytes, super::render(PictureFormat::Png, "Title", panels.len(), panels).unwrap());
+    let image = resvg::tiny_skia::Pixmap::decode_png(&bytes).unwrap();
     let pixels = image.pixels().iter().map(|p| [p.red(), p.green(), p.blue(), p.alpha()]).collect();
     (image.width(), pixels)
 }
