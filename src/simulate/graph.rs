@@ -1,4 +1,4 @@
-//! Random graphs: which variable acts on which.
+//! Random causal graphs.
 
 use super::Settings;
 use crate::named::named;
@@ -6,14 +6,14 @@ use crate::{Error, Matrix, Result};
 use rand::seq::SliceRandom;
 use rand::{Rng, RngExt};
 
-/// How edges are drawn.
+/// The model of a random graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GraphKind {
-    /// Erdős–Rényi: every ordered pair alike.
+    /// Erdős–Rényi: every ordered pair has an edge with the same probability.
     Er,
-    /// Scale free, by preferential attachment (Barabási and Albert).
+    /// Scale-free, by preferential attachment (Barabási and Albert).
     Sf,
-    /// A stochastic block model: blocks that are denser within than between.
+    /// A stochastic block model: more edges within blocks than between them.
     Sbm,
 }
 
@@ -22,7 +22,7 @@ named!(GraphKind, "graph", { Er => "er", Sf => "sf", Sbm => "sbm" });
 /// The largest probability of an edge.
 const LARGEST: f64 = 0.99;
 
-/// d × d, true at (j, i) if i acts on j.
+/// A random graph, d × d: whether variable i acts on variable j, at (j, i).
 pub(super) fn draw(settings: &Settings, acyclic: bool, rng: &mut impl Rng) -> Result<Matrix<bool>> {
     let Settings { graph: kind, dim: d, edges, blocks, between, .. } = *settings;
     if edges == 0 || edges >= d {
@@ -58,7 +58,7 @@ fn by_pair(
         .map(|(j, i)| weight(i, j))
         .sum();
     Matrix::from_fn(d, d, |j, i| {
-        // Drawn for every pair, so that the graph does not depend on which pairs may be.
+        // Drawn for every pair, so that the random numbers do not depend on which pairs may have an edge.
         let chance: f64 = rng.random_range(0.0..1.0);
         may(j, i) && chance < ((d * edges) as f64 * weight(i, j) / total).min(LARGEST)
     })
@@ -83,7 +83,7 @@ fn attached(d: usize, edges: usize, acyclic: bool, rng: &mut impl Rng) -> Matrix
                 })
                 .expect("a number below the sum falls on one of its parts");
             let old = open.swap_remove(place);
-            // The new one acts on the old one, or the other way round if cycles may be.
+            // The new variable acts on the old one, or the other way round if cycles are allowed.
             let turned = !acyclic && rng.random_bool(0.5);
             let (source, target) = if turned { (old, new) } else { (new, old) };
             graph[(target, source)] = true;
@@ -94,7 +94,7 @@ fn attached(d: usize, edges: usize, acyclic: bool, rng: &mut impl Rng) -> Matrix
     graph
 }
 
-/// The variables in an order in which causes come first; none if there is a cycle.
+/// The variables in causal order, causes first; none if there is a cycle.
 pub fn causal_order(graph: &Matrix<bool>) -> Option<Vec<usize>> {
     let d = graph.rows();
     let mut order = Vec::with_capacity(d);
@@ -107,7 +107,7 @@ pub fn causal_order(graph: &Matrix<bool>) -> Option<Vec<usize>> {
     Some(order)
 }
 
-/// All variables that a change of `source` reaches, itself included.
+/// Which variables a change of `source` reaches, including itself.
 pub fn descendants(graph: &Matrix<bool>, source: usize) -> Vec<bool> {
     let d = graph.rows();
     let mut reached = vec![false; d];

@@ -17,12 +17,12 @@ pub(super) const CHAINS: usize = 16;
 /// The parameters of a linear system.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinearTruth {
-    /// d × d: effects on row j.
+    /// The effects, d × d: row j holds the effects on variable j.
     pub weights: Matrix<f64>,
-    /// d.
+    /// The biases, d.
     pub biases: Vec<f64>,
-    /// d, what multiplies standard normal noise: exp(log scale) for the diffusion, the log scale itself for the
-    /// structural equations, as published.
+    /// The factors of standard normal noise, d: exp(log scale) for the diffusion, and the log scale itself for the structural
+    /// equations, as in the published code.
     pub noise: Vec<f64>,
 }
 

@@ -1,16 +1,16 @@
-//! Numbers between two ends, as settings give them and as they are drawn.
+//! Ranges of numbers, as settings give them, and draws from them.
 
 use crate::named::by_name;
 use crate::{Error, Result};
 use rand::{Rng, RngExt};
 use serde::{Deserialize, Serialize};
 
-/// Numbers from one to another.
+/// The numbers from `low` to `high`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Range {
-    /// The least.
+    /// The lower end.
     pub low: f64,
-    /// The largest.
+    /// The upper end.
     pub high: f64,
 }
 
@@ -29,7 +29,7 @@ impl std::str::FromStr for Range {
             Some((Ok(low), Ok(high))) if f64::is_finite(low) && f64::is_finite(high) && low <= high => {
                 Ok(Range { low, high })
             }
-            _ => Err(Error::invalid(format!("a range is '{text}', expected LOW..HIGH, like 1..3"))),
+            _ => Err(Error::invalid(format!("the range is '{text}', expected LOW..HIGH, like 1..3"))),
         }
     }
 }
@@ -52,7 +52,7 @@ impl Range {
         self.low + share * (self.high - self.low)
     }
 
-    /// The same with a sign that is + or − with equal chance.
+    /// A number with a random sign.
     pub(super) fn draw_signed(&self, rng: &mut impl Rng) -> f64 {
         let size = self.draw(rng);
         if rng.random_bool(0.5) { size } else { -size }

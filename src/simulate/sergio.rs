@@ -1,4 +1,4 @@
-//! Gene expression by the chemical Langevin equation on an acyclic graph, as SERGIO has it (Dibaeinia and Sinha).
+//! Gene expression by the chemical Langevin equation on an acyclic graph, as in SERGIO (Dibaeinia and Sinha).
 //!
 //! Gene j of a cell type has the production P_j and decays at the rate λ: dx = (P_j − λx) dt + noise, held at or above 0. A
 //! gene without regulators has a basal production per cell type; each regulator i of another one adds |K| H(x_i), where
@@ -6,7 +6,8 @@
 //! observational run. Genes are simulated in causal order, one whole trajectory after the other, all cell types side by side.
 
 use super::graph::causal_order;
-use super::{MOST_STEPS, Range, Settings};
+use super::settings::MOST_STEPS;
+use super::{Range, Settings};
 use crate::bounds::{step, within};
 use crate::named::named;
 use crate::{Error, Matrix, Result};
@@ -15,15 +16,15 @@ use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 
-/// Time before steady state is taken to be reached, in lifetimes 1/λ.
+/// The time after which a trajectory counts as steady, in lifetimes 1/λ.
 const LIFETIMES: f64 = 10.0;
 
-/// What the noise of a gene is made of.
+/// The noise of a gene's expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoiseKind {
     /// Independent noises of production and decay: q √P dW₁ + q √(λx) dW₂.
     Dpd,
-    /// Of production alone: q √P dW.
+    /// Noise of production alone: q √P dW.
     Sp,
     /// One noise for both: q (√P + √(λx)) dW.
     Spd,
@@ -31,34 +32,34 @@ pub enum NoiseKind {
 
 named!(NoiseKind, "noise", { Dpd => "dpd", Sp => "sp", Spd => "spd" });
 
-/// What a gene regulatory network is told beside its graph.
+/// The settings of a gene regulatory network beside its graph.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SergioSettings {
-    /// Cell types.
+    /// The number of cell types.
     pub cell_types: usize,
-    /// λ.
+    /// The decay rate λ.
     pub decay: f64,
-    /// q.
+    /// The noise amplitude q.
     pub noise: f64,
-    /// Which noise.
+    /// The kind of noise.
     #[serde(with = "crate::named::by_name")]
     pub noise_kind: NoiseKind,
-    /// n.
+    /// The Hill coefficient n.
     pub hill: f64,
-    /// |K|.
+    /// Absolute values of the interaction strengths K.
     pub strengths: Range,
-    /// Basal production of genes without regulators.
+    /// Basal production rates of genes without regulators.
     pub basal: Range,
-    /// The length of a step.
+    /// The length of a simulation step.
     pub dt: f64,
-    /// Steps of steady state per cell of a cell type, from which its time is drawn.
+    /// Steps of the steady state to simulate per cell. Each cell is drawn at a random one of them.
     pub steps_per_cell: usize,
     /// Whether regulators act together: the product of their H instead of the sum, times the sum of their |K|.
     pub cooperative: bool,
     /// Whether interventions divide production instead of multiplying it.
     pub knockdown: bool,
-    /// By which factor.
+    /// The factors by which interventions multiply or divide production rates.
     pub factors: Range,
 }
 
@@ -108,14 +109,14 @@ impl SergioSettings {
         }
         if self.cell_types == 0 || self.cell_types > rows {
             return Err(Error::invalid(format!(
-                "found {} cell types for {rows} cells, expected at least 1 and a cell of each",
+                "found {} cell types for {rows} cells, expected at least 1 cell type and a cell of each",
                 self.cell_types
             )));
         }
         Ok(())
     }
 
-    /// Numbers of a gene's trajectory: all cell types, before steady state and in it.
+    /// The length of a gene's trajectory, over all cell types, before and in the steady state.
     pub(super) fn numbers(&self, rows: usize) -> f64 {
         let steady = self.steps_per_cell as f64 * rows.div_ceil(self.cell_types.max(1)) as f64;
         let before = (LIFETIMES / (self.decay * self.dt)).ceil();
@@ -123,16 +124,16 @@ impl SergioSettings {
     }
 }
 
-/// The parameters of a network.
+/// The parameters of a gene regulatory network.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SergioTruth {
     /// K, d × d: positive for activators of row j, negative for repressors.
     pub strengths: Matrix<f64>,
     /// d × cell types; 0 for genes with regulators.
     pub basal: Matrix<f64>,
-    /// h of each gene as a regulator: its mean in the observational run.
+    /// The half response h of each gene as a regulator: its mean in the observational run.
     pub half: Vec<f64>,
-    /// Causes first.
+    /// The genes in causal order.
     order: Vec<usize>,
 }
 
@@ -156,7 +157,7 @@ impl SergioTruth {
         Ok(SergioTruth { strengths, basal, half: vec![f64::NAN; d], order })
     }
 
-    /// Cells of the observational run; half responses are found on the way.
+    /// Cells of the observational run, which also determines the half responses.
     pub(super) fn observe(&mut self, rows: usize, settings: &SergioSettings, seed: u64) -> Matrix<f64> {
         let d = self.half.len();
         let mut half = std::mem::take(&mut self.half);

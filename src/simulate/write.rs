@@ -1,4 +1,5 @@
-//! A simulated system as a folder: `train.npz`, `test.npz`, `truth.npz` and the `manifest.json` that makes them again.
+//! Writes a simulated system to a folder: `train.npz`, `test.npz`, `truth.npz`, and `manifest.json`, from which it can be
+//! simulated again.
 
 use super::{Parameters, Settings, Simulated, Truth};
 use crate::data::{Array, write_arrays};
@@ -9,10 +10,10 @@ use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::path::Path;
 
-/// What a folder says of itself.
+/// The manifest of a folder.
 #[derive(Serialize, Deserialize)]
 struct Manifest {
-    /// The version that simulated it.
+    /// The version of the program.
     skds: String,
     settings: Settings,
 }
@@ -22,13 +23,13 @@ impl Settings {
     pub fn of_manifest(path: &Path) -> Result<Settings> {
         let text = input::text(path)?;
         let manifest: Manifest = serde_json::from_str(&text)
-            .map_err(|error| Error::file(path, format!("is no manifest of a simulation: {error}")))?;
+            .map_err(|error| Error::file(path, format!("is not the manifest of a simulation: {error}")))?;
         Ok(manifest.settings)
     }
 }
 
 impl Simulated {
-    /// Writes the folder, which is made if need be; the manifest comes last.
+    /// Writes the folder, and creates it if necessary. The manifest comes last.
     pub fn write(&self, folder: &Path, settings: &Settings) -> Result<()> {
         create_folder(folder)?;
         self.train.write(&folder.join("train.npz"))?;

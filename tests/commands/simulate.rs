@@ -301,14 +301,14 @@ fn wrong_settings_get_one_sentence_and_no_folder() {
         (&["sde", "--edges", "20"], "20 edges per variable for 20 variables"),
         (&["sde", "--rows", "1"], "found 1 rows, expected at least 2"),
         (&["sde", "--test-envs", "0"], "found 0 test environments"),
-        (&["sde", "--weights", "3..1"], "a range is '3..1', expected LOW..HIGH"),
+        (&["sde", "--weights", "3..1"], "the range is '3..1', expected LOW..HIGH"),
         (&["sergio", "--cell-types", "0"], "found 0 cell types"),
         (&["sergio", "--dt", "2"], "decay times dt is 1, expected less than 1"),
         (&["sde", "--graph", "sbm", "--blocks", "21"], "found 21 blocks"),
         (&["sde", "--margin", "0"], "margin is 0, expected a finite number above 0"),
         (&["sde", "--euler-thin", "0"], "found 0 steps from one sample to the next"),
         (&["sergio", "--steps-per-cell", "0"], "found 0 steps per cell"),
-        (&["--manifest", &file], "is no manifest of a simulation"),
+        (&["--manifest", &file], "is not the manifest of a simulation"),
     ];
     for (args, piece) in cases {
         let output = skds(&[args, &["-o", &out]].concat());
