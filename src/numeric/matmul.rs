@@ -87,7 +87,7 @@ fn col_cuts(n: usize) -> Vec<(usize, usize)> {
 /// Offsets and lengths of `parts` nearly equal pieces of `length`, cut at multiples of [`GRAIN`].
 fn cuts(length: usize, parts: usize) -> impl Iterator<Item = (usize, usize)> {
     let cut = move |part: usize| {
-        if part == parts { length } else { (part * length / parts + GRAIN / 2) / GRAIN * GRAIN }
+        if part == parts { length } else { length.min((part * length / parts + GRAIN / 2) / GRAIN * GRAIN) }
     };
     (0..parts).map(move |part| (cut(part), cut(part + 1) - cut(part))).filter(|(_, piece)| *piece > 0)
 }
