@@ -1,16 +1,16 @@
-//! What was measured on.
+//! The machine that measurements were made on.
 
 use crate::engine::gpu::adapters::Gpu;
 use serde::Serialize;
 
-/// A machine, and the program that ran on it.
+/// A machine and the version of this program.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Machine {
     /// The processor's name.
     pub cpu: String,
-    /// Threads that the CPU engine uses.
+    /// The number of threads of the CPU engine.
     pub threads: usize,
-    /// The widest instructions that it uses.
+    /// The widest vector instructions of the CPU engine.
     pub instructions: &'static str,
     /// Operating system and architecture.
     pub system: String,
@@ -23,7 +23,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// This one.
+    /// This machine.
     pub fn here(gpus: &[Gpu]) -> Self {
         let described = |gpu: &Gpu| {
             format!("{}: {}, {}, driver {}", gpu.name(), gpu.kind().name(), gpu.backend(), gpu.driver())
@@ -39,7 +39,7 @@ impl Machine {
         }
     }
 
-    /// In a few lines.
+    /// A few lines of text.
     pub fn to_text(&self) -> String {
         let Machine { cpu, threads, instructions, system, gpus, version, commit } = self;
         let mut lines = vec![format!("{cpu}, {threads} threads, {instructions}, {system}")];
@@ -49,7 +49,7 @@ impl Machine {
     }
 }
 
-/// The processor's name where the system tells it.
+/// The processor's name, on systems with `/proc/cpuinfo`.
 fn processor() -> Option<String> {
     let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
     let line = text.lines().find(|line| line.starts_with("model name"))?;
@@ -69,5 +69,5 @@ fn instructions() -> &'static str {
     #[cfg(target_arch = "aarch64")]
     return "NEON";
     #[cfg(not(target_arch = "aarch64"))]
-    "no vector instructions beyond the architecture's own"
+    "the architecture's basic vector instructions"
 }

@@ -1,47 +1,47 @@
-//! One measurement as files have it.
+//! One measurement, as it is written to files.
 
 use super::Case;
 use super::problem::CaseNames;
-use super::timing::{Noise, Timing};
+use super::timing::{Steadiness, Timing};
 use crate::engine::Place;
 use serde::Serialize;
 
 /// One measurement. Times are in milliseconds, rates in 10⁹ operations or bytes per second.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Record {
-    /// The part of the report.
+pub struct Measurement {
+    /// The section of the report.
     pub section: &'static str,
-    /// Where.
+    /// The device.
     pub device: String,
-    /// What.
+    /// What was measured.
     pub what: String,
     #[serde(flatten)]
     pub(super) names: Option<CaseNames>,
-    /// Samples.
+    /// The number of samples.
     pub n: usize,
-    /// Variables.
+    /// The number of variables.
     pub d: usize,
-    /// The middle of all repetitions.
+    /// The median of all repetitions.
     pub median_ms: f64,
-    /// Their mean.
+    /// The mean.
     pub mean_ms: f64,
-    /// Their standard deviation.
+    /// The standard deviation.
     pub sd_ms: f64,
-    /// The fastest.
+    /// The fastest repetition.
     pub min_ms: f64,
-    /// How many.
+    /// The number of repetitions.
     pub repetitions: usize,
-    /// Whether the machine was quiet.
-    pub noise: Noise,
+    /// Whether the repetitions agree.
+    pub noise: Steadiness,
     /// Floating-point operations of matrix products.
     pub flops: f64,
-    /// The least bytes to be moved.
+    /// The fewest bytes that must be moved.
     pub bytes: f64,
-    /// Operations over the median.
+    /// 10⁹ operations per second, by the median.
     pub gflops: f64,
 }
 
-impl Record {
+impl Measurement {
     /// The head of a csv file.
     pub(super) const COLUMNS: [&'static str; 16] = [
         "section",
@@ -66,7 +66,7 @@ impl Record {
     pub(super) fn fields(&self) -> [String; 16] {
         let [objective, kernel, estimator] =
             self.names.as_ref().map_or([""; 3], |names| [names.objective, names.kernel, names.estimator]);
-        let noise = if self.noise == Noise::Noisy { "noisy" } else { "quiet" };
+        let noise = if self.noise == Steadiness::Noisy { "noisy" } else { "quiet" };
         [
             self.section.into(),
             self.device.clone(),
@@ -87,14 +87,14 @@ impl Record {
         ]
     }
 
-    /// Of an evaluation.
+    /// The measurement of an evaluation.
     pub fn of(section: &'static str, place: &Place, case: &Case, timing: &Timing) -> Self {
         let names = Some(case.names());
         let work = (case.flops(), case.bytes());
-        Record { names, ..Record::new(section, place.name(), (case.n, case.d), work, timing) }
+        Measurement { names, ..Measurement::new(section, place.name(), (case.n, case.d), work, timing) }
     }
 
-    /// Of anything else; `work` is floating-point operations and bytes.
+    /// The measurement of anything else. `work` is the number of floating-point operations and bytes.
     pub fn new(
         section: &'static str,
         device: String,
@@ -102,7 +102,7 @@ impl Record {
         (flops, bytes): (f64, f64),
         timing: &Timing,
     ) -> Self {
-        Record {
+        Measurement {
             section,
             device,
             what: timing.name.clone(),

@@ -1,4 +1,4 @@
-//! The most memory that a computation takes, in a process of its own.
+//! The peak memory of a computation, measured in a process of its own.
 
 use super::{Case, problem, training};
 use crate::engine::cpu::CpuEngine;
@@ -10,61 +10,63 @@ use serde::{Deserialize, Serialize};
 use std::process::Command;
 use std::time::Instant;
 
-/// What is measured.
+/// A computation whose memory is measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Work {
-    /// Training steps on batches of 512 rows of so many variables, linear model.
+pub enum MemoryWorkload {
+    /// Training steps of a linear model on batches of 512 rows.
     Training {
-        /// Variables.
+        /// The number of variables.
         d: usize,
     },
     /// One evaluation of SKDS over all pairs, with its gradient.
     AllPairs {
-        /// Samples.
+        /// The number of samples.
         n: usize,
-        /// Variables.
+        /// The number of variables.
         d: usize,
     },
 }
 
-/// What the report has.
-pub const WORKS: [Work; 2] = [Work::Training { d: 2000 }, Work::AllPairs { n: 50_000, d: 20 }];
-/// What a quick report has.
-pub const QUICK: [Work; 2] = [Work::Training { d: 2000 }, Work::AllPairs { n: 4000, d: 20 }];
+/// The computations of a full report.
+pub const FULL_WORKLOADS: [MemoryWorkload; 2] =
+    [MemoryWorkload::Training { d: 2000 }, MemoryWorkload::AllPairs { n: 50_000, d: 20 }];
+/// The computations of a quick report.
+pub const QUICK_WORKLOADS: [MemoryWorkload; 2] =
+    [MemoryWorkload::Training { d: 2000 }, MemoryWorkload::AllPairs { n: 4000, d: 20 }];
 
-/// What was found.
+/// The memory of a computation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Memory {
-    /// What took it.
+    /// The computation.
     pub what: String,
-    /// The most memory that was resident.
+    /// The peak of resident memory.
     pub peak_bytes: u64,
-    /// What was resident before anything was made: the program itself.
+    /// Resident memory before the computation began: the program itself.
     pub program_bytes: u64,
-    /// What has to be there: parameters and Adam's moments, or samples with their drift and its derivative.
+    /// The memory that the computation needs at least: parameters and Adam's moments, or samples, drift and its derivative.
     pub state_bytes: u64,
-    /// How long it took.
+    /// The time it took.
     pub seconds: f64,
 }
 
-impl std::fmt::Display for Work {
+impl std::fmt::Display for MemoryWorkload {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Work::Training { d } => write!(f, "training:{d}"),
-            Work::AllPairs { n, d } => write!(f, "all-pairs:{n}:{d}"),
+            MemoryWorkload::Training { d } => write!(f, "training:{d}"),
+            MemoryWorkload::AllPairs { n, d } => write!(f, "all-pairs:{n}:{d}"),
         }
     }
 }
 
-impl std::str::FromStr for Work {
+impl std::str::FromStr for MemoryWorkload {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
         let parts: Vec<&str> = text.split(':').collect();
         let size = |text: &str| text.parse::<usize>().ok().filter(|size| *size > 1);
         let found = match parts[..] {
-            ["training", d] => size(d).map(|d| Work::Training { d }),
-            ["all-pairs", n, d] => size(n).zip(size(d)).map(|(n, d)| Work::AllPairs { n, d }),
+            ["training", d] => size(d).map(|d| MemoryWorkload::Training { d }),
+            ["all-pairs", n, d] => size(n).zip(size(d)).map(|(n, d)| MemoryWorkload::AllPairs { n, d }),
             _ => None,
         };
         found.ok_or_else(|| {
@@ -75,10 +77,10 @@ impl std::str::FromStr for Work {
     }
 }
 
-/// Measures in a new process of this program, which must answer `bench --memory-of WORK` by [`measure`].
-pub fn in_new_process(work: Work) -> Result<Memory> {
+/// Measures in a new process of this program, which must run [`measure`] for `bench --memory-of WORKLOAD`.
+pub fn in_new_process(workload: MemoryWorkload) -> Result<Memory> {
     let run = || -> std::io::Result<std::process::Output> {
-        Command::new(std::env::current_exe()?).args(["bench", "--memory-of", &work.to_string()]).output()
+        Command::new(std::env::current_exe()?).args(["bench", "--memory-of", &workload.to_string()]).output()
     };
     let output = run().map_err(|error| Error::invalid(format!("cannot measure memory: {error}")))?;
     match serde_json::from_slice(&output.stdout) {
@@ -90,13 +92,15 @@ pub fn in_new_process(work: Work) -> Result<Memory> {
     }
 }
 
-/// Measures in this process, which should have done nothing else.
-pub fn measure(work: Work) -> Result<Memory> {
-    let unknown = || Error::invalid("the system does not tell how much memory is resident");
+/// Measures in this process, which should have done nothing else before.
+pub fn measure(workload: MemoryWorkload) -> Result<Memory> {
+    let unknown = || {
+        Error::invalid("cannot read the resident memory of this process: expected Linux's /proc/self/status")
+    };
     let before = resident("VmRSS:").ok_or_else(unknown)?;
     let start = Instant::now();
-    let (what, state_bytes) = match work {
-        Work::Training { d } => {
+    let (what, state_bytes) = match workload {
+        MemoryWorkload::Training { d } => {
             let mut training = training::training(&Place::Cpu, d, 0, Some(PenaltyKind::Both))?;
             for _ in 0..5 {
                 training.step()?;
@@ -104,7 +108,7 @@ pub fn measure(work: Work) -> Result<Memory> {
             training.standing()?;
             (format!("training, d = {d}, batch 512"), 3 * 4 * (d * d + 2 * d))
         }
-        Work::AllPairs { n, d } => {
+        MemoryWorkload::AllPairs { n, d } => {
             let (data, parameters) = problem(n, d);
             let mut loss: Box<dyn Loss<f32>> =
                 CpuEngine.load(&data, &Case::skds(Estimator::U, n, d).spec()?)?;
@@ -117,14 +121,14 @@ pub fn measure(work: Work) -> Result<Memory> {
     Ok(Memory { what, peak_bytes, program_bytes: before, state_bytes: state_bytes as u64, seconds })
 }
 
-/// A line of what Linux tells about this process, in bytes.
+/// A value of `/proc/self/status`, in bytes.
 fn resident(name: &str) -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     Some(1024 * line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?)
 }
 
-/// As text.
+/// The table as text.
 pub fn text(found: &[Memory]) -> String {
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     let mut lines = vec![format!(
@@ -140,8 +144,10 @@ pub fn text(found: &[Memory]) -> String {
             *peak_bytes as f64 / *state_bytes as f64
         ));
     }
-    lines
-        .push("state: parameters and Adam's moments; for all pairs samples, drift and its derivative".into());
+    lines.push(
+        "state: parameters and Adam's moments; for all pairs, the samples, the drift and its derivative"
+            .into(),
+    );
     lines.join("\n")
 }
 
@@ -150,19 +156,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn works_read_as_they_are_written() {
-        for work in WORKS {
-            assert_eq!(work.to_string().parse::<Work>().unwrap(), work);
+    fn workloads_read_as_they_are_written() {
+        for workload in FULL_WORKLOADS {
+            assert_eq!(workload.to_string().parse::<MemoryWorkload>().unwrap(), workload);
         }
         assert!(
-            ["", "training", "training:0", "all-pairs:5"].iter().all(|text| text.parse::<Work>().is_err())
+            ["", "training", "training:0", "all-pairs:5"]
+                .iter()
+                .all(|text| text.parse::<MemoryWorkload>().is_err())
         );
     }
 
     #[cfg(target_os = "linux")]
     #[test]
     fn peaks_are_at_least_what_has_to_be_there() {
-        let found = measure(Work::Training { d: 300 }).unwrap();
+        let found = measure(MemoryWorkload::Training { d: 300 }).unwrap();
         assert!(found.peak_bytes > found.state_bytes && found.peak_bytes >= found.program_bytes, "{found:?}");
     }
 }

@@ -1,15 +1,15 @@
-//! Measuring: how long losses, training steps and fits take, beside each other and beside what the machine can do.
+//! Measures how long losses, training steps and fits take, compared with each other and with the machine's limits.
 //!
-//! Everything that is compared runs in one process (or, for [`peers`], side by side) and in turns ([`race`]), so that whatever
-//! else the machine does hits all sides alike. Times are medians; the spread is stated, and a comparison that drowns in it is
-//! said to. Each section gives [`Record`]s, which become text, JSON, csv and pictures ([`report`]).
+//! Everything that is compared runs in turns ([`race`]) in one process, or side by side for [`peers`]. Other programs on the
+//! machine therefore slow all sides equally. Times are medians, and the report warns when they vary too much to compare. Each
+//! section yields [`Measurement`]s, which are written as text, JSON, csv and pictures ([`report`]).
 
 pub mod machine;
+mod measurement;
 pub mod memory;
 pub mod paper;
 pub mod peers;
 mod problem;
-mod record;
 pub mod report;
 pub mod roofline;
 pub mod scaling;
@@ -17,9 +17,9 @@ mod timing;
 pub mod training;
 
 pub use machine::Machine;
+pub use measurement::Measurement;
 pub use problem::{Case, problem};
-pub use record::Record;
-pub use timing::{Contender, Effort, Noise, Ratio, Timing, race};
+pub use timing::{Contender, Effort, Ratio, Steadiness, Timing, race};
 
 use crate::Result;
 use crate::engine::Place;

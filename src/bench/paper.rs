@@ -1,14 +1,14 @@
-//! The paper's timing table: value and gradient of both losses for every kernel, n = 1000 and d = 20.
+//! The paper's timing table: value and gradient of both losses with every kernel, for n = 1000 and d = 20.
 
 use super::timing::{Effort, Ratio, race};
-use super::{Case, Record, evaluation};
+use super::{Case, Measurement, evaluation};
 use crate::Result;
 use crate::engine::Place;
 use crate::kernel::KernelKind;
 use crate::objective::{Estimator, Objective};
 use serde::Serialize;
 
-/// The paper's size.
+/// The paper's numbers of samples and variables.
 pub const SIZE: (usize, usize) = (1000, 20);
 
 /// The kernels that the paper times, with its milliseconds for SKDS and KDS.
@@ -20,21 +20,21 @@ const PUBLISHED: [(KernelKind, (f64, f64)); 3] = [
 
 /// A row of the table.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
+pub struct KernelTimes {
     /// The kernel.
     pub kernel: &'static str,
-    /// SKDS.
-    pub skds: Record,
-    /// KDS.
-    pub kds: Record,
-    /// KDS over SKDS.
+    /// The time of SKDS.
+    pub skds: Measurement,
+    /// The time of KDS.
+    pub kds: Measurement,
+    /// The time of KDS divided by that of SKDS.
     pub ratio: Ratio,
-    /// Milliseconds of SKDS and KDS in the paper, on its authors' machine.
+    /// The paper's times of SKDS and KDS in milliseconds, on its authors' machine.
     pub published_ms: (f64, f64),
 }
 
-/// The table on one device.
-pub fn table(place: &Place, effort: Effort) -> Result<Vec<Row>> {
+/// Measures the table on one device.
+pub fn table(place: &Place, effort: Effort) -> Result<Vec<KernelTimes>> {
     let case = |objective: Objective, kernel: KernelKind| Case {
         objective,
         kernel,
@@ -48,11 +48,11 @@ pub fn table(place: &Place, effort: Effort) -> Result<Vec<Row>> {
         .collect();
     let mut contenders = cases.iter().map(|case| evaluation(place, *case)).collect::<Result<Vec<_>>>()?;
     let timings = race(&mut contenders, effort)?;
-    let record = |k: usize| Record::of("paper", place, &cases[k], &timings[k]);
+    let record = |k: usize| Measurement::of("paper", place, &cases[k], &timings[k]);
     Ok(PUBLISHED
         .iter()
         .enumerate()
-        .map(|(k, &(kernel, published_ms))| Row {
+        .map(|(k, &(kernel, published_ms))| KernelTimes {
             kernel: kernel.name(),
             skds: record(2 * k),
             kds: record(2 * k + 1),
@@ -63,7 +63,7 @@ pub fn table(place: &Place, effort: Effort) -> Result<Vec<Row>> {
 }
 
 /// The table as text.
-pub fn text(device: &str, rows: &[Row]) -> String {
+pub fn text(device: &str, rows: &[KernelTimes]) -> String {
     let repetitions = rows.first().map_or(0, |row| row.skds.repetitions);
     let mut lines = vec![
         format!(
@@ -75,8 +75,8 @@ pub fn text(device: &str, rows: &[Row]) -> String {
             "", "SKDS", "KDS", "KDS/SKDS", "SKDS", "KDS", "ratio"
         ),
     ];
-    for Row { kernel, skds, kds, ratio, published_ms: (theirs, others) } in rows {
-        let cell = |r: &Record| format!("{:.4} ({:.4} ± {:.4})", r.median_ms, r.mean_ms, r.sd_ms);
+    for KernelTimes { kernel, skds, kds, ratio, published_ms: (theirs, others) } in rows {
+        let cell = |r: &Measurement| format!("{:.4} ({:.4} ± {:.4})", r.median_ms, r.mean_ms, r.sd_ms);
         lines.push(format!(
             "{kernel:<12}{:>26}{:>26}{:>10.2}            {theirs:>6}{others:>6}{:>7.1}",
             cell(skds),

@@ -1,10 +1,10 @@
-//! The alternatives that a user has, side by side with this engine: both losses by automatic differentiation in JAX, and SKDS by a
-//! closed form in JAX. `benches/peers/peer.py` is part of the program and runs in a Python that has JAX.
+//! Compares this engine with JAX: both losses by automatic differentiation, and SKDS by a closed form.
 //!
-//! Both sides get the same numbers in a file; value and gradients must agree before anything is timed; then they run in turns.
+//! `benches/peers/peer.py` is embedded in the program and runs in a Python that has JAX. Both sides read the same numbers from a
+//! file. Their values and gradients must agree before anything is timed. Then they run in turns.
 
 use super::timing::{Contender, Effort, Ratio, race};
-use super::{Case, Record, problem};
+use super::{Case, Measurement, problem};
 use crate::data::{Array, write_arrays};
 use crate::engine::{Engine, Loss, Place, cpu::CpuEngine};
 use crate::kernel::KernelKind;
@@ -21,10 +21,10 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 const SCRIPT: &str = include_str!("../../benches/peers/peer.py");
 const REQUIREMENTS: &str = "benches/peers/requirements.txt";
 
-/// Value and gradients may differ by so much of their largest entry: both sides compute in f32, and all pairs cancel.
+/// The largest difference of values and gradients, relative to the largest entry: both sides compute in f32, where the sum over all pairs cancels.
 const TOLERANCE: f64 = 2e-3;
 
-/// How a peer computes.
+/// How a peer computes the loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
     /// By automatic differentiation of the definitions.
@@ -34,7 +34,7 @@ pub enum Peer {
 }
 
 impl Peer {
-    /// As tables call it.
+    /// The name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Peer::Autodiff => "autodiff",
@@ -43,24 +43,24 @@ impl Peer {
     }
 }
 
-/// A comparison.
+/// This engine and a peer on one case.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
+pub struct PeerTimes {
     /// "autodiff" or "closed".
     pub peer: &'static str,
-    /// This engine.
-    pub ours: Record,
-    /// The other one.
-    pub theirs: Record,
-    /// Theirs over ours: how many times as fast this engine is.
+    /// The time of this engine.
+    pub ours: Measurement,
+    /// The time of the peer.
+    pub theirs: Measurement,
+    /// The peer's time divided by ours: how many times as fast this engine is.
     pub ratio: Ratio,
-    /// The largest difference of value and gradients, over each one's largest entry.
+    /// The largest relative difference of value and gradients.
     pub error: f64,
-    /// What the peer's compiler took, in seconds.
+    /// The time of the peer's compiler in seconds.
     pub compile_seconds: f64,
 }
 
-/// What is compared.
+/// The cases to compare.
 pub fn cases(quick: bool) -> Vec<(Peer, Case)> {
     let kds = |d| Case {
         objective: Objective::Kds,
@@ -80,12 +80,12 @@ pub fn cases(quick: bool) -> Vec<(Peer, Case)> {
     closed.map(|case| (Peer::Closed, case)).chain(autodiff.map(|case| (Peer::Autodiff, case))).collect()
 }
 
-/// A Python that evaluates for us.
+/// A running Python with JAX.
 pub struct Python {
     child: Child,
     orders: ChildStdin,
     answers: BufReader<ChildStdout>,
-    /// Its versions, for reports.
+    /// The versions of JAX and Python and the device, for reports.
     pub description: String,
     _folder: tempfile::TempDir,
 }
@@ -109,7 +109,7 @@ struct Ran {
 }
 
 #[derive(Deserialize)]
-struct Problem {
+struct PeerFailure {
     problem: String,
 }
 
@@ -118,7 +118,7 @@ impl Python {
     pub fn start(program: &Path) -> Result<Self> {
         let wrong = |problem: String| {
             Error::invalid(format!(
-                "{} cannot be measured with: {problem}; expected a Python with JAX, as 'pip install -r {REQUIREMENTS}' makes one",
+                "cannot measure with {}: {problem}; expected a Python with JAX, for example after 'pip install -r {REQUIREMENTS}'",
                 program.display()
             ))
         };
@@ -154,9 +154,9 @@ impl Python {
             .and_then(|()| self.orders.flush())
             .and_then(|()| self.answers.read_line(&mut line));
         if let Err(error) = answered {
-            return Err(Error::invalid(format!("the peer has gone away: {error}")));
+            return Err(Error::invalid(format!("the peer has stopped: {error}")));
         }
-        if let Ok(Problem { problem }) = serde_json::from_str(&line) {
+        if let Ok(PeerFailure { problem }) = serde_json::from_str(&line) {
             return Err(Error::invalid(format!("the peer failed: {problem}")));
         }
         serde_json::from_str(&line)
@@ -164,7 +164,7 @@ impl Python {
     }
 
     /// Compares one case: values first, then times.
-    pub fn compare(&mut self, peer: Peer, case: Case, effort: Effort) -> Result<Row> {
+    pub fn compare(&mut self, peer: Peer, case: Case, effort: Effort) -> Result<PeerTimes> {
         let (data, parameters) = problem(case.n, case.d);
         let mut loss: Box<dyn Loss<f32>> = CpuEngine.load(&data, &case.spec()?)?;
         let mut gradient = parameters.zeros_like();
@@ -178,7 +178,7 @@ impl Python {
         let Loaded { error, compile_seconds } = self.ask(&order)?;
         if error.is_nan() || error > TOLERANCE {
             return Err(Error::Mismatch(format!(
-                "{} by {} differs by {error:.1e} of the largest entry, expected at most {TOLERANCE:.0e}: times are not compared",
+                "{} by {} differs by {error:.1e} of the largest entry, expected at most {TOLERANCE:.0e}: their times would not be comparable",
                 case.name(),
                 peer.name()
             )));
@@ -194,11 +194,11 @@ impl Python {
         let timings = race(&mut contenders, effort)?;
         drop(contenders);
         self.ask::<serde_json::Value>(&json!({ "forget": true }))?;
-        let record = |k: usize| Record::of("peers", &Place::Cpu, &case, &timings[k]);
-        Ok(Row {
+        let record = |k: usize| Measurement::of("peers", &Place::Cpu, &case, &timings[k]);
+        Ok(PeerTimes {
             peer: peer.name(),
             ours: record(0),
-            theirs: Record { device: format!("jax {}", peer.name()), ..record(1) },
+            theirs: Measurement { device: format!("jax {}", peer.name()), ..record(1) },
             ratio: timings[1].over(&timings[0]),
             error,
             compile_seconds,
@@ -208,7 +208,7 @@ impl Python {
 
 impl Drop for Python {
     fn drop(&mut self) {
-        // It is asked for nothing any more.
+        // Nothing is left to ask it.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -246,8 +246,8 @@ fn write_problem(
     )
 }
 
-/// As text.
-pub fn text(description: &str, rows: &[Row]) -> String {
+/// The table as text.
+pub fn text(description: &str, rows: &[PeerTimes]) -> String {
     let mut lines = vec![
         format!("value and gradient in ms, f32, linear model, CPU; peers: {description}"),
         format!(
@@ -255,7 +255,7 @@ pub fn text(description: &str, rows: &[Row]) -> String {
             "", "peer", "skds", "peer's", "times as fast", "agree to"
         ),
     ];
-    for Row { peer, ours, theirs, ratio: Ratio { median, low, high }, error, .. } in rows {
+    for PeerTimes { peer, ours, theirs, ratio: Ratio { median, low, high }, error, .. } in rows {
         let decimals = if *median < 10.0 { 2 } else { 0 };
         let ratio = format!("{median:.decimals$} ({low:.decimals$} … {high:.decimals$})");
         lines.push(format!(

@@ -1,4 +1,4 @@
-//! What is measured: one evaluation of a loss with the gradient of every parameter, on random samples and a random linear model.
+//! The loss evaluations that are measured: value and full gradient, on random samples and a random linear model.
 
 use crate::data::Dataset;
 use crate::engine::LossSpec;
@@ -11,22 +11,22 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 use serde::Serialize;
 
-/// A loss of a certain size.
+/// A loss and the size of its data.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Case {
     /// SKDS or KDS.
     pub objective: Objective,
-    /// Which kernel; its bandwidth is √d.
+    /// The kernel. Its bandwidth is √d.
     pub kernel: KernelKind,
-    /// Which pairs.
+    /// The estimator.
     pub estimator: Estimator,
-    /// Samples.
+    /// The number of samples.
     pub n: usize,
-    /// Variables.
+    /// The number of variables.
     pub d: usize,
 }
 
-/// A case as files have it.
+/// The names of a case in files.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct CaseNames {
     pub(super) objective: &'static str,
@@ -35,12 +35,12 @@ pub(super) struct CaseNames {
 }
 
 impl Case {
-    /// SKDS with RBF.
+    /// SKDS with the RBF kernel.
     pub fn skds(estimator: Estimator, n: usize, d: usize) -> Self {
         Case { objective: Objective::Skds, kernel: KernelKind::Rbf, estimator, n, d }
     }
 
-    /// For people.
+    /// The case as text.
     pub fn name(&self) -> String {
         let Case { objective, kernel, estimator, n, d } = self;
         format!("{objective} {kernel} {estimator} n={n} d={d}")
@@ -63,8 +63,8 @@ impl Case {
         Ok(LossSpec { objective: self.objective, kernel, estimator: self.estimator })
     }
 
-    /// Floating-point operations of the matrix products: drift and its backward product, and for all pairs those of the tiles.
-    /// What is done element by element is not counted.
+    /// Floating-point operations of the matrix products: the drift, its backward product, and the tiles if there are all pairs.
+    /// Elementwise operations are not counted.
     pub fn flops(&self) -> f64 {
         let (n, d) = (self.n as f64, self.d as f64);
         let products = 4.0 * n * d * d;
@@ -79,21 +79,21 @@ impl Case {
         products + tiles * n * n * d
     }
 
-    /// The least bytes that have to be moved, in f32: samples for both products, the drift and its derivative written and read,
-    /// weights read and their gradient written.
+    /// The fewest bytes that must be moved, in f32: reading the samples for both products, writing and reading the drift and its
+    /// derivative, reading the weights and writing their gradient.
     pub fn bytes(&self) -> f64 {
         let (n, d) = (self.n as f64, self.d as f64);
         4.0 * (6.0 * n * d + 2.0 * d * d)
     }
 }
 
-/// Samples of a standard normal law and a linear model with diagonal noise: the same for the same size.
+/// Standard normal samples and a random linear model with diagonal noise. The same size gives the same numbers.
 pub fn problem(n: usize, d: usize) -> (Dataset, Parameters<f32>) {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let mut matrix = |rows: usize, cols: usize, scale: f64| {
         Matrix::from_fn(rows, cols, |_, _| {
             let value: f64 = StandardNormal.sample(&mut rng);
-            // What a file in f32 holds: peers get the same numbers.
+            // Rounded to f32, so that peers read the same numbers from a file.
             f64::from((scale * value) as f32)
         })
     };

@@ -1,11 +1,11 @@
-//! Measurements as files.
+//! The report of all measurements, as text and as files.
 
 use super::machine::Machine;
 use super::memory::Memory;
 use super::roofline::Roofline;
 use super::scaling::Sweep;
 use super::training::StepRow;
-use super::{Noise, Record, paper, peers};
+use super::{Measurement, Steadiness, paper, peers};
 use crate::Result;
 use crate::files::output::{create_folder, write_atomically};
 use crate::plot::write_grid;
@@ -13,45 +13,45 @@ use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Sections of one device.
+/// The measurements of one device.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct DeviceReport {
-    /// Its name.
+    /// The device's name.
     pub device: String,
-    /// Whether it is a GPU in software, whose times say nothing about GPUs.
+    /// Whether it is a software GPU, whose times say nothing about hardware.
     pub software: bool,
     /// The paper's table.
-    pub paper: Vec<paper::Row>,
-    /// How time grows.
+    pub paper: Vec<paper::KernelTimes>,
+    /// The growth of time with size.
     pub scaling: Vec<Sweep>,
     /// Training steps.
     pub steps: Vec<StepRow>,
     /// Exact fits.
-    pub fits: Vec<Record>,
-    /// Beside what the device can do.
+    pub fits: Vec<Measurement>,
+    /// The comparison with the device's limits.
     pub roofline: Option<Roofline>,
 }
 
-/// Everything that was measured.
+/// All measurements.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
-    /// On what.
+    /// The machine.
     pub machine: Machine,
-    /// By device.
+    /// The measurements of each device.
     pub devices: Vec<DeviceReport>,
-    /// Memory.
+    /// Peak memory.
     pub memory: Vec<Memory>,
     /// The peers' versions.
     pub peers_description: Option<String>,
-    /// Side by side with others.
-    pub peers: Vec<peers::Row>,
-    /// How long all of it took.
+    /// The comparisons with peers.
+    pub peers: Vec<peers::PeerTimes>,
+    /// The total time.
     pub seconds: f64,
 }
 
 impl Report {
     /// All measurements, in order.
-    pub fn records(&self) -> Vec<&Record> {
+    pub fn records(&self) -> Vec<&Measurement> {
         let mut all = Vec::new();
         for device in &self.devices {
             all.extend(device.paper.iter().flat_map(|row| [&row.skds, &row.kds]));
@@ -64,20 +64,20 @@ impl Report {
         all
     }
 
-    /// A word if too many measurements spread too far.
+    /// A warning if too many measurements are noisy.
     pub fn warning(&self) -> Option<String> {
         let records = self.records();
-        let noisy = records.iter().filter(|record| record.noise == Noise::Noisy).count();
+        let noisy = records.iter().filter(|record| record.noise == Steadiness::Noisy).count();
         (4 * noisy > records.len()).then(|| {
             format!(
-                "the machine is noisy: in {noisy} of {} measurements the middle half of repetitions spreads over more than a \
-                 fifth of their median; close other programs and measure again before you compare",
+                "{noisy} of {} measurements are noisy: their interquartile range exceeds 20 % of the median. Close other \
+                 programs and measure again before you compare.",
                 records.len()
             )
         })
     }
 
-    /// Writes `bench.json`, `bench.csv` and, if growth was measured, pictures of it. Gives the names.
+    /// Writes `bench.json`, `bench.csv` and, if scaling was measured, pictures of it. Returns the paths of the files.
     pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>> {
         create_folder(folder)?;
         let mut files = vec![folder.join("bench.json"), folder.join("bench.csv")];
@@ -91,14 +91,14 @@ impl Report {
             gpus.iter().try_for_each(|gpu| writeln!(writer, "# {gpu}"))?;
             writeln!(writer, "# skds {version}, commit {commit}")?;
             let mut csv = ::csv::Writer::from_writer(writer);
-            csv.write_record(Record::COLUMNS)?;
+            csv.write_record(Measurement::COLUMNS)?;
             self.records().into_iter().try_for_each(|record| csv.write_record(record.fields()))?;
             csv.flush()
         })?;
         for device in self.devices.iter().filter(|device| !device.scaling.is_empty()) {
             let panels: Vec<_> = device.scaling.iter().map(Sweep::panel).collect();
             let title = match device.software {
-                true => format!("{}: says nothing about a GPU's speed", device.device),
+                true => format!("{}: software, not the speed of a GPU", device.device),
                 false if device.device == "cpu" => {
                     format!("{}, {} threads", self.machine.cpu, self.machine.threads)
                 }
@@ -115,19 +115,19 @@ impl Report {
         Ok(files)
     }
 
-    /// For people.
+    /// The report as text.
     pub fn to_text(&self) -> String {
         let mut parts = vec![self.machine.to_text()];
         for device in &self.devices {
             let name = match device.software {
-                true => format!("{}, which says nothing about a GPU's speed", device.device),
+                true => format!("{} (software: not the speed of a GPU)", device.device),
                 false => device.device.clone(),
             };
             if !device.paper.is_empty() {
                 parts.push(paper::text(&name, &device.paper));
             }
             if !device.scaling.is_empty() {
-                parts.push(format!("{name}: growth"));
+                parts.push(format!("{name}: scaling"));
                 parts.extend(device.scaling.iter().map(Sweep::to_text));
             }
             if !device.steps.is_empty() {

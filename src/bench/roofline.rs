@@ -1,7 +1,7 @@
-//! How far each path is from what the device can do: its matrix-multiply and memory rates, measured in the same run.
+//! How close each evaluation comes to the device's matrix-multiply and memory rates, measured in the same run.
 
 use super::timing::{Contender, Effort, race};
-use super::{Case, Record, evaluation, problem};
+use super::{Case, Measurement, evaluation, problem};
 use crate::engine::Place;
 use crate::kernel::KernelKind;
 use crate::numeric::matmul;
@@ -10,37 +10,37 @@ use crate::{Matrix, Result};
 use rayon::prelude::*;
 use serde::Serialize;
 
-/// What a device can do.
+/// The limits of a device.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Rates {
-    /// Of the fastest matrix product, in 10⁹ operations per second.
+    /// The rate of the fastest matrix product, in 10⁹ operations per second.
     pub gflops: f64,
-    /// Its shape: rows, summed, columns.
+    /// The shape of that product: rows, inner size, columns.
     pub shape: (usize, usize, usize),
-    /// Of reading and writing, in 10⁹ bytes per second.
+    /// The rate of reading and writing memory, in 10⁹ bytes per second.
     pub gigabytes: f64,
 }
 
-/// A path beside its bounds.
+/// The time of an evaluation and how it compares with the device's limits.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Path {
+pub struct PathTimes {
     /// The measurement.
-    pub record: Record,
-    /// The share of the matrix-multiply rate that is reached.
+    pub record: Measurement,
+    /// The share of the matrix-multiply rate that it reaches.
     pub of_products: f64,
-    /// The least time that operations and bytes allow, over the time taken.
+    /// The least possible time, by its operations and bytes, divided by the measured time.
     pub of_bound: f64,
-    /// What that least time is due to.
+    /// What determines the least possible time.
     pub bound: &'static str,
 }
 
-/// The report of one device.
+/// The limits of a device and the evaluations on it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Roofline {
-    /// What it can do.
+    /// The device's limits.
     pub rates: Rates,
-    /// What is reached.
-    pub paths: Vec<Path>,
+    /// The evaluations.
+    pub paths: Vec<PathTimes>,
 }
 
 fn cases(place: &Place, quick: bool) -> Vec<Case> {
@@ -60,7 +60,7 @@ fn cases(place: &Place, quick: bool) -> Vec<Case> {
     cases
 }
 
-/// Measures a device and the paths on it.
+/// Measures a device's limits and the evaluations on it.
 pub fn roofline(place: &Place, quick: bool, effort: Effort) -> Result<Roofline> {
     let cases = cases(place, quick);
     let mut contenders = cases.iter().map(|case| evaluation(place, *case)).collect::<Result<Vec<_>>>()?;
@@ -88,10 +88,10 @@ pub fn roofline(place: &Place, quick: bool, effort: Effort) -> Result<Roofline> 
         Place::Gpu(_) => (gpu_rates(place)?, race(&mut contenders, effort)?),
     };
     let paths = cases.iter().zip(&timings).map(|(case, timing)| {
-        let record = Record::of("roofline", place, case, timing);
+        let record = Measurement::of("roofline", place, case, timing);
         let (operations, moves) =
             (record.flops / (1e9 * rates.gflops), record.bytes / (1e9 * rates.gigabytes));
-        Path {
+        PathTimes {
             of_products: record.gflops / rates.gflops,
             of_bound: operations.max(moves) / (1e-3 * record.median_ms),
             bound: if operations >= moves { "products" } else { "memory" },
@@ -143,7 +143,7 @@ fn gpu_rates(place: &Place) -> Result<Rates> {
     Ok(Rates { gflops, shape: (n, d, d), gigabytes })
 }
 
-/// As text.
+/// The table as text.
 pub fn text(device: &str, roofline: &Roofline) -> String {
     let Roofline { rates: Rates { gflops, shape: (m, k, n), gigabytes }, paths } = roofline;
     let mut lines = vec![
@@ -155,7 +155,7 @@ pub fn text(device: &str, roofline: &Roofline) -> String {
             "value and gradient", "ms", "MFLOP", "MB", "GFLOP/s", "of products", "of bound"
         ),
     ];
-    for Path { record, of_products, of_bound, bound } in paths {
+    for PathTimes { record, of_products, of_bound, bound } in paths {
         lines.push(format!(
             "{:<34}{:>11.4}{:>11.1}{:>10.2}{:>10.1}{:>11.0} %{:>9.0} %  {bound}",
             record.what,
@@ -167,6 +167,6 @@ pub fn text(device: &str, roofline: &Roofline) -> String {
             100.0 * of_bound
         ));
     }
-    lines.push("operations are those of matrix products, bytes the least that have to be moved".into());
+    lines.push("Operations count matrix products only. Bytes are the fewest that must be moved.".into());
     lines.join("\n")
 }

@@ -1,7 +1,7 @@
-//! How time grows with variables and samples, for both losses and both kinds of estimators.
+//! How the time of a loss grows with the numbers of variables and samples, for both losses and both kinds of estimators.
 
 use super::timing::{Effort, race};
-use super::{Case, Record, evaluation};
+use super::{Case, Measurement, evaluation};
 use crate::Result;
 use crate::engine::Place;
 use crate::kernel::KernelKind;
@@ -13,53 +13,53 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Axis {
-    /// d.
+    /// The number of variables, d.
     Variables,
-    /// n.
+    /// The number of samples, n.
     Samples,
 }
 
-/// Sizes along an axis, everything else the same.
+/// Measurements at several sizes along one axis, with everything else fixed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sweep {
-    /// What varies.
+    /// The size that varies.
     pub axis: Axis,
-    /// Which pairs.
+    /// The estimator.
     pub estimator: &'static str,
-    /// What stays: n, or d.
+    /// The size that is fixed: n, or d.
     pub fixed: usize,
     /// Both losses at every size, SKDS first.
-    pub records: Vec<[Record; 2]>,
-    /// The growth of SKDS and KDS: time ~ size^exponent, over the sizes that are large enough for it; none if there are too few.
+    pub records: Vec<[Measurement; 2]>,
+    /// Exponents of SKDS and KDS in time ~ size^exponent, from the larger sizes; none if there are too few.
     pub exponents: Option<[f64; 2]>,
 }
 
-/// Exponents are of sizes from here on.
+/// The sizes from which exponents are computed.
 const FROM_VARIABLES: usize = 100;
 const UP_TO_VARIABLES: usize = 2000;
 const FROM_SAMPLES: usize = 1000;
 
-/// How far to go.
+/// Which sizes to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
-    /// Everything.
+pub enum SweepRange {
+    /// All sizes.
     Full,
-    /// What a quick look or a GPU in software can bear.
+    /// Small sizes, for a quick look or a software GPU.
     Short,
 }
 
-struct Plan {
+struct SweepPlan {
     axis: Axis,
     estimator: Estimator,
     fixed: usize,
     sizes: &'static [usize],
 }
 
-fn plans(reach: Reach) -> [Plan; 4] {
-    let full = reach == Reach::Full;
+fn plans(range: SweepRange) -> [SweepPlan; 4] {
+    let full = range == SweepRange::Full;
     let pick = |all: &'static [usize], few: usize| if full { all } else { &all[..few] };
     let variables: &[usize] = &[10, 20, 50, 100, 200, 500, 1000, 2000, 4000];
-    let plan = |axis, estimator, fixed, sizes| Plan { axis, estimator, fixed, sizes };
+    let plan = |axis, estimator, fixed, sizes| SweepPlan { axis, estimator, fixed, sizes };
     [
         plan(Axis::Variables, Estimator::Linear, 512, pick(variables, 5)),
         plan(Axis::Variables, Estimator::U, 512, pick(variables, 4)),
@@ -68,15 +68,20 @@ fn plans(reach: Reach) -> [Plan; 4] {
     ]
 }
 
-/// How many sizes there are, for progress.
-pub fn sizes(reach: Reach) -> u64 {
-    plans(reach).iter().map(|plan| plan.sizes.len() as u64).sum()
+/// The number of sizes, for progress.
+pub fn sizes(range: SweepRange) -> u64 {
+    plans(range).iter().map(|plan| plan.sizes.len() as u64).sum()
 }
 
-/// Measures all sweeps; `watch` is called after every size.
-pub fn sweeps(place: &Place, reach: Reach, effort: Effort, watch: &mut dyn FnMut()) -> Result<Vec<Sweep>> {
+/// Measures all sweeps and calls `watch` after every size.
+pub fn sweeps(
+    place: &Place,
+    range: SweepRange,
+    effort: Effort,
+    watch: &mut dyn FnMut(),
+) -> Result<Vec<Sweep>> {
     let mut all = Vec::new();
-    for Plan { axis, estimator, fixed, sizes } in plans(reach) {
+    for SweepPlan { axis, estimator, fixed, sizes } in plans(range) {
         let mut records = Vec::new();
         for &size in sizes {
             let (n, d) = match axis {
@@ -92,7 +97,7 @@ pub fn sweeps(place: &Place, reach: Reach, effort: Effort, watch: &mut dyn FnMut
             });
             let mut contenders = [evaluation(place, cases[0])?, evaluation(place, cases[1])?];
             let timings = race(&mut contenders, effort)?;
-            records.push([0, 1].map(|k| Record::of("scaling", place, &cases[k], &timings[k])));
+            records.push([0, 1].map(|k| Measurement::of("scaling", place, &cases[k], &timings[k])));
             watch();
         }
         let exponents = exponents(axis, &records);
@@ -101,8 +106,8 @@ pub fn sweeps(place: &Place, reach: Reach, effort: Effort, watch: &mut dyn FnMut
     Ok(all)
 }
 
-fn exponents(axis: Axis, records: &[[Record; 2]]) -> Option<[f64; 2]> {
-    let counts = |record: &Record| match axis {
+fn exponents(axis: Axis, records: &[[Measurement; 2]]) -> Option<[f64; 2]> {
+    let counts = |record: &Measurement| match axis {
         Axis::Variables => (FROM_VARIABLES..=UP_TO_VARIABLES).contains(&record.d),
         Axis::Samples => record.n >= FROM_SAMPLES,
     };
@@ -118,7 +123,7 @@ fn exponents(axis: Axis, records: &[[Record; 2]]) -> Option<[f64; 2]> {
     Some([of(0)?, of(1)?])
 }
 
-/// The slope of the line that fits logarithms best; none of fewer than three points.
+/// The slope of the regression line through the logarithms; none for fewer than three points.
 pub fn exponent(points: &[(f64, f64)]) -> Option<f64> {
     if points.len() < 3 {
         return None;
@@ -131,7 +136,7 @@ pub fn exponent(points: &[(f64, f64)]) -> Option<f64> {
 }
 
 impl Axis {
-    fn size(self, record: &Record) -> usize {
+    fn size(self, record: &Measurement) -> usize {
         match self {
             Axis::Variables => record.d,
             Axis::Samples => record.n,
@@ -147,13 +152,13 @@ impl Axis {
 }
 
 impl Sweep {
-    /// "linear, n = 512".
+    /// The title, such as "linear, n = 512".
     pub fn title(&self) -> String {
         let other = if self.axis == Axis::Variables { "n" } else { "d" };
         format!("{}, {other} = {}", self.estimator, self.fixed)
     }
 
-    /// As text.
+    /// The table as text.
     pub fn to_text(&self) -> String {
         let symbol = self.axis.symbol();
         let mut lines = vec![
@@ -173,7 +178,7 @@ impl Sweep {
         if let Some([skds, kds]) = self.exponents {
             let range = match self.axis {
                 Axis::Variables => format!("{FROM_VARIABLES} to {UP_TO_VARIABLES}"),
-                Axis::Samples => format!("{FROM_SAMPLES} on"),
+                Axis::Samples => format!("{FROM_SAMPLES} up"),
             };
             lines.push(format!(
                 "growth from {symbol} = {range}: SKDS {symbol}^{skds:.2}, KDS {symbol}^{kds:.2}"
@@ -182,7 +187,7 @@ impl Sweep {
         lines.join("\n")
     }
 
-    /// As a picture.
+    /// A panel with both curves.
     pub fn panel(&self) -> Panel {
         let line = |k: usize, label: &str, colour| Line {
             label: match self.exponents {

@@ -1,25 +1,25 @@
-//! Times in turns: contenders run one after the other, again and again, so that noise hits all of them alike.
+//! Timing in turns: contenders run one after the other, again and again, so that noise slows all of them equally.
 
 use crate::Result;
 use crate::numeric::statistics::median;
 use serde::Serialize;
 use std::time::Instant;
 
-/// Seconds that a turn begins with, uncounted: another contender's data is in the caches, its threads may still spin, one's own
+/// Uncounted seconds at the start of a turn: the caches hold another contender's data, its threads may still spin, and one's own
 /// have fallen asleep.
 const WARM_UP: f64 = 0.005;
-/// Above this share of the median between the quartiles, a measurement is called noisy.
+/// A measurement is noisy if its interquartile range exceeds this share of the median.
 const NOISY: f64 = 0.2;
 
-/// Something to be timed.
+/// A computation to time.
 pub struct Contender<'a> {
     name: String,
-    /// Does it `count` times and gives the seconds of each.
+    /// Runs it `count` times and returns the seconds of each run.
     run: Box<dyn FnMut(usize) -> Result<Vec<f64>> + 'a>,
 }
 
 impl<'a> Contender<'a> {
-    /// A function that is timed from outside.
+    /// A function that this module times.
     pub fn new<T>(name: impl Into<String>, mut once: impl FnMut() -> Result<T> + 'a) -> Self {
         Contender::timed(name, move |count| {
             let mut times = Vec::with_capacity(count);
@@ -32,20 +32,20 @@ impl<'a> Contender<'a> {
         })
     }
 
-    /// Something that times itself: given a number of repetitions, it returns the seconds of each.
+    /// A function that times itself: given a number of repetitions, it returns the seconds of each.
     pub fn timed(name: impl Into<String>, run: impl FnMut(usize) -> Result<Vec<f64>> + 'a) -> Self {
         Contender { name: name.into(), run: Box::new(run) }
     }
 }
 
-/// How much is measured.
+/// How long to measure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Effort {
-    /// Times that each contender has its turn.
+    /// The number of turns of each contender.
     pub turns: usize,
-    /// The most repetitions of a turn.
+    /// The largest number of repetitions in a turn.
     pub repetitions: usize,
-    /// A turn ends early once it has lasted so long.
+    /// The time after which a turn ends early.
     pub seconds: f64,
 }
 
@@ -54,27 +54,27 @@ impl Effort {
     pub const PAPER: Effort = Effort { turns: 10, repetitions: 5, seconds: 0.5 };
     /// For large sweeps.
     pub const SWEEP: Effort = Effort { turns: 5, repetitions: 5, seconds: 0.15 };
-    /// For impatient people.
+    /// For a quick look.
     pub const QUICK: Effort = Effort { turns: 5, repetitions: 3, seconds: 0.05 };
 }
 
 /// The seconds of every repetition, by turn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timing {
-    /// The contender.
+    /// The contender's name.
     pub name: String,
     turns: Vec<Vec<f64>>,
 }
 
-/// Lets contenders run in turns, after one turn that does not count.
+/// Runs contenders in turns, after one turn that does not count.
 pub fn race(contenders: &mut [Contender<'_>], effort: Effort) -> Result<Vec<Timing>> {
-    // What fits into a turn, by the second of two runs: the first pays for caches, pages and compilers.
+    // The second of two runs tells how many fit into a turn: the first pays for caches, pages and compilers.
     let mut counts = Vec::new();
     for contender in contenders.iter_mut() {
         (contender.run)(1)?;
         let once = (contender.run)(1)?[0].max(1e-6);
         let count = ((effort.seconds / once) as usize).clamp(1, effort.repetitions);
-        // What is long enough to be run once in a turn is warm by itself before it is half done.
+        // A contender that runs only once in a turn warms up by itself.
         let warm_up = if count > 1 { (WARM_UP / once).ceil() as usize } else { 0 };
         counts.push((warm_up, count));
     }
@@ -91,13 +91,13 @@ pub fn race(contenders: &mut [Contender<'_>], effort: Effort) -> Result<Vec<Timi
     Ok(timings)
 }
 
-/// How far a measurement can be trusted.
+/// Whether the repetitions of a measurement agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Noise {
-    /// Half of all repetitions lie close together.
+pub enum Steadiness {
+    /// The interquartile range is small.
     Quiet,
-    /// They do not.
+    /// The interquartile range is large.
     Noisy,
 }
 
@@ -106,35 +106,35 @@ impl Timing {
         self.turns.concat()
     }
 
-    /// Repetitions.
+    /// The number of repetitions.
     pub fn count(&self) -> usize {
         self.turns.iter().map(Vec::len).sum()
     }
 
-    /// The middle one, in seconds.
+    /// The median in seconds.
     pub fn median(&self) -> f64 {
         median(&self.all())
     }
 
-    /// The fastest.
+    /// The fastest repetition in seconds.
     pub fn min(&self) -> f64 {
         self.all().into_iter().fold(f64::INFINITY, f64::min)
     }
 
-    /// The mean.
+    /// The mean in seconds.
     pub fn mean(&self) -> f64 {
         let all = self.all();
         all.iter().sum::<f64>() / all.len() as f64
     }
 
-    /// The standard deviation; 0 of a single one.
+    /// The standard deviation in seconds; 0 for a single repetition.
     pub fn deviation(&self) -> f64 {
         let (all, mean) = (self.all(), self.mean());
         let squares: f64 = all.iter().map(|t| (t - mean) * (t - mean)).sum();
         (squares / (all.len().max(2) - 1) as f64).sqrt()
     }
 
-    /// The distance of the quartiles over the median.
+    /// The interquartile range divided by the median.
     pub fn spread(&self) -> f64 {
         let mut all = self.all();
         all.sort_by(f64::total_cmp);
@@ -142,12 +142,12 @@ impl Timing {
         (at(0.75) - at(0.25)) / self.median()
     }
 
-    /// Whether the machine was quiet.
-    pub fn noise(&self) -> Noise {
-        if self.spread() > NOISY { Noise::Noisy } else { Noise::Quiet }
+    /// Whether the repetitions agree.
+    pub fn noise(&self) -> Steadiness {
+        if self.spread() > NOISY { Steadiness::Noisy } else { Steadiness::Quiet }
     }
 
-    /// How many times as long this took as `other`: by turns, which share the machine's mood.
+    /// How many times as long this took as `other`, turn by turn: noise affects both sides of a turn equally.
     pub fn over(&self, other: &Timing) -> Ratio {
         let mut ratios: Vec<f64> =
             self.turns.iter().zip(&other.turns).map(|(a, b)| median(a) / median(b)).collect();
@@ -157,14 +157,14 @@ impl Timing {
     }
 }
 
-/// A quotient of times with its quartiles over turns.
+/// The ratio of two times, with its quartiles over turns.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Ratio {
-    /// The middle one.
+    /// The median.
     pub median: f64,
-    /// A quarter of turns is below.
+    /// The lower quartile.
     pub low: f64,
-    /// A quarter of turns is above.
+    /// The upper quartile.
     pub high: f64,
 }
 
@@ -181,8 +181,8 @@ mod tests {
         let timing = timing(&[&[1.0, 2.0], &[3.0], &[4.0, 10.0]]);
         assert_eq!((timing.count(), timing.median(), timing.min(), timing.mean()), (5, 3.0, 1.0, 4.0));
         assert!((timing.deviation() - 12.5f64.sqrt()).abs() < 1e-12);
-        assert_eq!((timing.spread(), timing.noise()), (2.0 / 3.0, Noise::Noisy));
-        assert_eq!(self::timing(&[&[1.0, 1.1, 1.0]]).noise(), Noise::Quiet);
+        assert_eq!((timing.spread(), timing.noise()), (2.0 / 3.0, Steadiness::Noisy));
+        assert_eq!(self::timing(&[&[1.0, 1.1, 1.0]]).noise(), Steadiness::Quiet);
     }
 
     #[test]

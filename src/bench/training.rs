@@ -1,6 +1,6 @@
-//! Whole training steps beside their matrix products alone, and exact fits.
+//! Times of whole training steps, compared with their matrix products alone, and of exact fits.
 
-use super::Record;
+use super::Measurement;
 use super::timing::{Contender, Effort, Ratio, race};
 use crate::data::Dataset;
 use crate::engine::cpu::CpuTraining;
@@ -18,17 +18,17 @@ use serde::Serialize;
 
 /// Rows of a batch, as in the paper.
 const BATCH: usize = 512;
-/// Variables and hidden units (0 for the linear model).
+/// Numbers of variables and hidden units (0 for the linear model).
 const SIZES: [(usize, usize); 6] = [(20, 0), (20, 8), (200, 0), (200, 8), (500, 8), (2000, 0)];
 
-/// A step, and what part of it products alone would be.
+/// The time of a training step, and that of its products alone.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StepRow {
     /// The step.
-    pub step: Record,
-    /// Its two matrix products alone, on the CPU.
-    pub products: Option<Record>,
-    /// Step over products.
+    pub step: Measurement,
+    /// The step's two matrix products alone, on the CPU.
+    pub products: Option<Measurement>,
+    /// The time of the step divided by that of the products.
     pub ratio: Option<Ratio>,
 }
 
@@ -52,7 +52,7 @@ fn parameters(d: usize, hidden: usize, rng: &mut ChaCha8Rng) -> Parameters<f32> 
     }
 }
 
-/// A training of SKDS with the paper's settings, but for the penalty's kind, on random samples, on one device.
+/// A training of SKDS on random samples, with the paper's settings except for the kind of penalty.
 pub fn training(
     place: &Place,
     d: usize,
@@ -78,7 +78,7 @@ pub fn training(
     })
 }
 
-/// Times steps of every size, on a GPU in software only the smallest.
+/// Times the steps of every size, on a software GPU only those of the smallest.
 pub fn steps(place: &Place, effort: Effort, watch: &mut dyn FnMut()) -> Result<Vec<StepRow>> {
     let sizes = if place.is_software() { &SIZES[..2] } else { &SIZES[..] };
     let mut rows = Vec::new();
@@ -88,7 +88,7 @@ pub fn steps(place: &Place, effort: Effort, watch: &mut dyn FnMut()) -> Result<V
         let mut training = training(place, d, hidden, Some(PenaltyKind::Both))?;
         let step = Contender::new(format!("step, {model}"), move || {
             training.step()?;
-            // A GPU is only done when it is asked; on the CPU this costs nothing.
+            // Asking for the state waits for a GPU to finish; on the CPU it costs nothing.
             training.standing()
         });
         let mut contenders = vec![step];
@@ -106,7 +106,7 @@ pub fn steps(place: &Place, effort: Effort, watch: &mut dyn FnMut()) -> Result<V
         let timings = race(&mut contenders, effort)?;
         let flops = (4 * BATCH * d * units) as f64;
         let bytes = 4.0 * (6 * BATCH * units + 7 * units * d) as f64;
-        let record = |timing| Record::new("train", place.name(), (BATCH, d), (flops, bytes), timing);
+        let record = |timing| Measurement::new("train", place.name(), (BATCH, d), (flops, bytes), timing);
         rows.push(StepRow {
             step: record(&timings[0]),
             products: timings.get(1).map(record),
@@ -117,13 +117,13 @@ pub fn steps(place: &Place, effort: Effort, watch: &mut dyn FnMut()) -> Result<V
     Ok(rows)
 }
 
-/// Sizes that [`steps`] goes through, for progress.
+/// The number of sizes that [`steps`] measures, for progress.
 pub fn step_count(place: &Place) -> u64 {
     if place.is_software() { 2 } else { SIZES.len() as u64 }
 }
 
-/// Whole exact fits of the paper's size: 11 environments × 1000 rows of 20 variables, with a given setting and tuned.
-pub fn exact_fits(effort: Effort) -> Result<Vec<Record>> {
+/// Times exact fits of the paper's size (11 environments × 1000 rows of 20 variables), with given settings and tuned.
+pub fn exact_fits(effort: Effort) -> Result<Vec<Measurement>> {
     let data = simulate::simulate(&simulate::Settings::default(), &Default::default())?.train;
     let given = fit::Settings {
         bandwidth: Some(Bandwidth::Value(3.0)),
@@ -138,12 +138,12 @@ pub fn exact_fits(effort: Effort) -> Result<Vec<Record>> {
         [fit("exact fit, given settings", given), fit("exact fit, tuned", fit::Settings::default())];
     let effort = Effort { turns: effort.turns.min(5), repetitions: 1, ..effort };
     let rows = data.samples().rows();
-    let record = |timing| Record::new("train", "cpu".into(), (rows, data.dim()), (0.0, 0.0), timing);
+    let record = |timing| Measurement::new("train", "cpu".into(), (rows, data.dim()), (0.0, 0.0), timing);
     Ok(race(&mut contenders, effort)?.iter().map(record).collect())
 }
 
-/// Both as text.
-pub fn text(device: &str, steps: &[StepRow], fits: &[Record]) -> String {
+/// Both tables as text.
+pub fn text(device: &str, steps: &[StepRow], fits: &[Measurement]) -> String {
     let mut lines = vec![
         format!("{device}: a training step in ms, SKDS, tilted-rbf, batch {BATCH}, group penalties, Adam"),
         format!(

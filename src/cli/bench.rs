@@ -65,7 +65,7 @@ pub(super) struct Args {
     json: bool,
     /// Measure the memory of one computation in this process and print it as JSON
     #[arg(long, value_name = "WORK", hide = true)]
-    memory_of: Option<memory::Work>,
+    memory_of: Option<memory::MemoryWorkload>,
 }
 
 impl Args {
@@ -141,7 +141,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         seconds: 0.0,
     };
     if args.memory {
-        let works = if args.quick { memory::QUICK } else { memory::WORKS };
+        let works = if args.quick { memory::QUICK_WORKLOADS } else { memory::FULL_WORKLOADS };
         let steps = Steps::new("computations", works.len() as u64);
         for work in works {
             report.memory.push(memory::in_new_process(work)?);
@@ -178,8 +178,8 @@ fn measure(args: &Args, place: &Place) -> Result<DeviceReport> {
     }
     if args.scaling {
         let reach = match args.quick || place.is_software() {
-            true => scaling::Reach::Short,
-            false => scaling::Reach::Full,
+            true => scaling::SweepRange::Short,
+            false => scaling::SweepRange::Full,
         };
         let steps = Steps::new("sizes", scaling::sizes(reach));
         report.scaling = scaling::sweeps(place, reach, sweep, &mut || steps.one())?;
@@ -197,7 +197,7 @@ fn measure(args: &Args, place: &Place) -> Result<DeviceReport> {
     Ok(report)
 }
 
-fn compare(args: &Args, python: &mut peers::Python) -> Result<Vec<peers::Row>> {
+fn compare(args: &Args, python: &mut peers::Python) -> Result<Vec<peers::PeerTimes>> {
     let cases = peers::cases(args.quick);
     let steps = Steps::new("comparisons", cases.len() as u64);
     let effort = if args.quick { Effort::QUICK } else { Effort { turns: 10, repetitions: 10, seconds: 0.2 } };

@@ -3,8 +3,8 @@
 use super::progress::Watch;
 use super::{print, print_report};
 use crate::experiment::{
-    Cell, Figure1, Figure1Numbers, Measure, Observer, Plan, Runner, Shard, Summary, box_panels, end_programs,
-    medians_text, published_text, seconds_text, significance_text, summaries,
+    ExperimentPlan, Figure1, Figure1Numbers, Measure, MethodRun, Observer, Runner, Shard, Summary,
+    box_panels, end_programs, medians_text, published_text, seconds_text, significance_text, summaries,
 };
 use crate::plot::{check_picture_path, write_grid, write_picture};
 use crate::stderr::say;
@@ -155,7 +155,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
 }
 
 fn run_plan(args: &RunArgs) -> Result<()> {
-    let plan = Plan::read(&args.plan)?;
+    let plan = ExperimentPlan::read(&args.plan)?;
     let runner = Runner { plan: &plan, folder: &args.output };
     let start = Instant::now();
     let progress = Arc::new(Progress::default());
@@ -191,8 +191,8 @@ fn run_plan(args: &RunArgs) -> Result<()> {
 
 impl ResultArgs {
     /// The plan, and its cells: all, or with `--partial` those that there are.
-    fn read(&self) -> Result<(Plan, Vec<Cell>)> {
-        let plan = Plan::read(&self.plan)?;
+    fn read(&self) -> Result<(ExperimentPlan, Vec<MethodRun>)> {
+        let plan = ExperimentPlan::read(&self.plan)?;
         let runner = Runner { plan: &plan, folder: &self.output };
         if !self.partial {
             let cells = runner.collect()?;

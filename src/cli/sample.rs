@@ -5,7 +5,7 @@ pub(super) mod remote;
 
 use super::device::DeviceArgs;
 use super::{print_report, progress::Watch};
-use crate::data::{Dataset, Format};
+use crate::data::{DataFormat, Dataset};
 use crate::model::Model;
 use crate::predict::{Origin, Start, Treatment, predicted};
 use crate::sample::{EulerSettings, Method, SampleSettings};
@@ -136,7 +136,7 @@ struct Variable {
 pub(super) fn run(args: &Args) -> Result<()> {
     let model = Model::read(&args.model)?;
     if let Some(path) = &args.output {
-        Format::of(path, &model.names)?;
+        DataFormat::of(path, &model.names)?;
     }
     let treatment = treatment(args, &model)?;
     let euler = EulerSettings { dt: args.dt, burn_in: args.burn_in, thin: args.thin, chains: args.chains };

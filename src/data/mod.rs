@@ -48,7 +48,7 @@ pub(crate) use csv::{outline as outline_of_csv, width as width_of_csv};
 pub use limits::SizeLimits;
 pub(crate) use read::shape_of_npz;
 pub use standardize::Standardization;
-pub(crate) use write::{Array, Format, write_arrays};
+pub(crate) use write::{Array, DataFormat, write_arrays};
 
 use crate::{Error, Matrix, Result};
 use std::collections::HashSet;

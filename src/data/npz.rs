@@ -101,14 +101,14 @@ fn with_array<T>(
 }
 
 /// What is known of `x` before its entries are read.
-struct Layout {
+struct ArrayLayout {
     rows: usize,
     dim: usize,
     number: Number,
     fortran: bool,
 }
 
-fn read_layout(archive: &mut Archive) -> std::result::Result<Layout, String> {
+fn read_layout(archive: &mut Archive) -> std::result::Result<ArrayLayout, String> {
     if !has(archive, "x") {
         let mut found: Vec<_> = array_names(archive).map(|name| format!("`{name:.60}`")).collect();
         found.sort();
@@ -130,16 +130,16 @@ fn read_layout(archive: &mut Archive) -> std::result::Result<Layout, String> {
             return Err(format!("has shape {:?}, expected at least one row and one column", header.shape));
         }
         header.check_size(number.size() as u64, stored)?;
-        Ok(Layout { rows, dim, number, fortran: header.fortran })
+        Ok(ArrayLayout { rows, dim, number, fortran: header.fortran })
     })
 }
 
 fn read_samples(
     archive: &mut Archive,
-    layout: &Layout,
+    layout: &ArrayLayout,
     names: &[String],
 ) -> std::result::Result<Matrix<f64>, String> {
-    let &Layout { rows, dim, number, fortran } = layout;
+    let &ArrayLayout { rows, dim, number, fortran } = layout;
     with_array(archive, "x", |_, _, reader| {
         let mut data = reserve(rows, dim)?;
         npy::for_each(reader, number.size(), rows * dim, |k, bytes| {

@@ -14,18 +14,18 @@ const HEADER_GRAIN: usize = 64;
 
 /// The forms of data files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Format {
+pub(crate) enum DataFormat {
     Npz,
     Csv,
 }
 
-impl Format {
+impl DataFormat {
     /// The form of a file to be written, if data with these names can be written there: to be asked before the work
     /// whose result it is for.
-    pub(crate) fn of(path: &Path, names: &[String]) -> Result<Format> {
+    pub(crate) fn of(path: &Path, names: &[String]) -> Result<DataFormat> {
         let format = match path.extension().map(|e| e.to_string_lossy().to_ascii_lowercase()).as_deref() {
-            Some("npz") => Format::Npz,
-            Some("csv") => Format::Csv,
+            Some("npz") => DataFormat::Npz,
+            Some("csv") => DataFormat::Csv,
             Some(other) => {
                 return Err(Error::file(path, format!("has the extension .{other}, expected .npz or .csv")));
             }
@@ -35,11 +35,11 @@ impl Format {
         let all_numbers = names.iter().all(|name| is_number(name));
         let refused = |name: &&String| match format {
             // What the reader would take for something else than a variable's name.
-            Format::Csv => is_env(name) || is_like_env(name) || name.trim() != *name || all_numbers,
-            Format::Npz => 4 * name.chars().count() as u64 > npz::MAX_NAME_BYTES || name.ends_with('\0'),
+            DataFormat::Csv => is_env(name) || is_like_env(name) || name.trim() != *name || all_numbers,
+            DataFormat::Npz => 4 * name.chars().count() as u64 > npz::MAX_NAME_BYTES || name.ends_with('\0'),
         };
         if let Some(name) = names.iter().find(refused) {
-            let other = if format == Format::Csv { ".npz" } else { ".csv" };
+            let other = if format == DataFormat::Csv { ".npz" } else { ".csv" };
             let problem =
                 format!("cannot hold a variable with the name `{name:.40}`, expected a {other} file for it");
             return Err(Error::file(path, problem));
@@ -63,9 +63,9 @@ impl Dataset {
     pub fn write(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         let environments = self.environments() > 1 || self.targets.as_slice().contains(&true);
-        match Format::of(path, &self.names)? {
-            Format::Npz => write_atomically(path, |writer| self.write_npz(writer, environments)),
-            Format::Csv => {
+        match DataFormat::of(path, &self.names)? {
+            DataFormat::Npz => write_atomically(path, |writer| self.write_npz(writer, environments)),
+            DataFormat::Csv => {
                 if environments {
                     write_atomically(&Self::targets_beside(path), |writer| self.write_targets_csv(writer))?;
                 }
@@ -167,21 +167,21 @@ pub(crate) fn write_arrays(path: &Path, arrays: &[Array<'_>]) -> Result<()> {
 /// hears of none: the first one is kept and told at the end.
 fn in_archive<W: Write + Seek>(
     writer: W,
-    fill: impl FnOnce(&mut ZipWriter<Patient<W>>) -> io::Result<()>,
+    fill: impl FnOnce(&mut ZipWriter<ErrorKeeper<W>>) -> io::Result<()>,
 ) -> io::Result<()> {
-    let mut zip = ZipWriter::new(Patient { writer, position: 0, failed: None });
+    let mut zip = ZipWriter::new(ErrorKeeper { writer, position: 0, failed: None });
     fill(&mut zip)?;
     zip.finish()?.failed.map_or(Ok(()), Err)
 }
 
-struct Patient<W> {
+struct ErrorKeeper<W> {
     writer: W,
     /// Where the next byte goes, or would go.
     position: u64,
     failed: Option<io::Error>,
 }
 
-impl<W> Patient<W> {
+impl<W> ErrorKeeper<W> {
     fn unless_failed(&mut self, act: impl FnOnce(&mut W) -> io::Result<()>) {
         if self.failed.is_none() {
             self.failed = act(&mut self.writer).err();
@@ -189,7 +189,7 @@ impl<W> Patient<W> {
     }
 }
 
-impl<W: Write> Write for Patient<W> {
+impl<W: Write> Write for ErrorKeeper<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.unless_failed(|writer| writer.write_all(bytes));
         self.position += bytes.len() as u64;
@@ -202,7 +202,7 @@ impl<W: Write> Write for Patient<W> {
     }
 }
 
-impl<W: Seek> Seek for Patient<W> {
+impl<W: Seek> Seek for ErrorKeeper<W> {
     fn seek(&mut self, to: io::SeekFrom) -> io::Result<u64> {
         self.unless_failed(|writer| writer.seek(to).map(|_| ()));
         self.position = match to {

@@ -19,7 +19,7 @@ use serde::Serialize;
 /// The paper's sample size and bandwidth.
 const SAMPLES: usize = 5000;
 const BANDWIDTH: f64 = 0.5;
-/// The truth, and the two alternatives of the figure: α and σ.
+/// (α, σ) of the truth and of the figure's two alternatives.
 const TRUTH: (f64, f64) = (1.0, 2.0);
 const RED: (f64, f64) = (0.25, 2.0);
 const BLUE: (f64, f64) = (1.0, 1.0);
@@ -115,7 +115,7 @@ fn steps(low: f64, high: f64, count: usize) -> Vec<f64> {
 }
 
 impl Figure1 {
-    /// Draws the samples and evaluates, over all pairs (`u`).
+    /// Draws the samples and evaluates SKDS over all pairs (the estimator `u`).
     pub fn new(seed: u64) -> Result<Self> {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let mut normal = || -> f64 { StandardNormal.sample(&mut rng) };
@@ -134,7 +134,7 @@ impl Figure1 {
         Ok(Figure1 { form, alphas, sigmas, values })
     }
 
-    /// What the picture says in numbers.
+    /// The numbers that the picture shows.
     pub fn numbers(&self) -> Figure1Numbers {
         let places = (0..self.sigmas.len()).flat_map(|i| (0..self.alphas.len()).map(move |j| (i, j)));
         let (i, j) =

@@ -1,5 +1,5 @@
-//! What can be compared: anything that learns from training environments and predicts others of which it is told the targets'
-//! means.
+//! The methods of an experiment. A method learns from training environments and predicts test environments, given the means of
+//! their targets.
 
 use crate::data::Dataset;
 use crate::evaluate::{Wanted, draw_under, match_means};
@@ -14,57 +14,57 @@ use rand_distr::{Distribution, StandardNormal};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Thirty years.
+/// The longest time limit of a program: thirty years.
 const MOST_SECONDS: f64 = 1e9;
 
-/// So many seconds, if a program may be given them.
+/// A time limit of so many seconds, unless they are out of range.
 fn time(seconds: f64) -> Option<Duration> {
     (seconds > 0.0 && seconds <= MOST_SECONDS).then(|| Duration::from_secs_f64(seconds))
 }
 
-/// What is told of an environment that is to be predicted.
+/// A test environment to predict: all that a method may know of it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Told {
-    /// Its targets and their means.
+pub struct PredictionTask {
+    /// The targets of the intervention and their means.
     pub wanted: Wanted,
-    /// How many samples to predict.
+    /// The number of samples to predict.
     pub rows: usize,
 }
 
 /// A way to learn and predict.
 pub trait Method: Sync {
-    /// As tables show it.
+    /// The name in tables.
     fn name(&self) -> &str;
 
     /// Learns from training environments, of which the first is observational.
-    fn fit(&self, train: &Dataset, seed: u64) -> Result<Box<dyn Fitted>>;
+    fn fit(&self, train: &Dataset, seed: u64) -> Result<Box<dyn FittedMethod>>;
 }
 
-/// What a method has learnt.
-pub trait Fitted {
-    /// Samples of each environment; one that cannot be predicted is an error of its own.
-    fn predict(&self, told: &[Told], seed: u64) -> Result<Vec<Result<Matrix<f64>>>>;
+/// A method that has learnt from training data.
+pub trait FittedMethod {
+    /// Predicted samples of each environment. An environment that cannot be predicted has an error in its place.
+    fn predict(&self, tasks: &[PredictionTask], seed: u64) -> Result<Vec<Result<Matrix<f64>>>>;
 }
 
-/// Methods by name, with their settings.
+/// The kinds of methods, with their settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum MethodSettings {
     /// A stationary diffusion, as `skds fit` fits it.
     Fit {
-        /// Of the fit.
+        /// The settings of the fit.
         #[serde(default)]
         settings: Box<fit::Settings>,
     },
-    /// A floor: the observational samples, moved at the targets.
+    /// A floor: the observational samples, with the targets shifted to their means.
     Observational,
-    /// A floor: independent Gaussian variables with the observational means and deviations, moved at the targets.
+    /// A floor: independent Gaussian variables with the observational means and deviations, with the targets shifted to their means.
     Diagonal,
-    /// Another program: called with the training file, a file of what is told, and the file to write samples to.
+    /// Another program. Its arguments are the training file, a file of the prediction tasks, and the file to write samples to.
     Program {
-        /// Its name and arguments.
+        /// The program and its arguments.
         command: Vec<String>,
-        /// Seconds that it may take for a dataset; an hour if nothing is said.
+        /// The time limit for a dataset in seconds; an hour by default.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         seconds: Option<f64>,
     },
@@ -87,7 +87,7 @@ impl MethodSettings {
         }
     }
 
-    /// The same with everything said: what a method is, whatever its plan leaves to defaults.
+    /// The same settings with every default filled in, which identify the method.
     pub(super) fn settled(&self) -> MethodSettings {
         match self {
             MethodSettings::Fit { settings } => MethodSettings::Fit {
@@ -99,7 +99,7 @@ impl MethodSettings {
         }
     }
 
-    /// The method itself, under a name.
+    /// The method with these settings, under a name.
     pub fn method(&self, name: &str) -> Box<dyn Method> {
         let name = name.to_owned();
         match self {
@@ -125,32 +125,32 @@ impl Method for Diffusion {
         &self.name
     }
 
-    fn fit(&self, train: &Dataset, seed: u64) -> Result<Box<dyn Fitted>> {
+    fn fit(&self, train: &Dataset, seed: u64) -> Result<Box<dyn FittedMethod>> {
         let (model, _) = fit::fit(train, &fit::Settings { seed: Some(seed), ..self.settings.clone() })?;
         Ok(Box::new(model))
     }
 }
 
-impl Fitted for Model {
-    fn predict(&self, told: &[Told], seed: u64) -> Result<Vec<Result<Matrix<f64>>>> {
+impl FittedMethod for Model {
+    fn predict(&self, tasks: &[PredictionTask], seed: u64) -> Result<Vec<Result<Matrix<f64>>>> {
         let (sampler, settings) = (Sampler::cpu(), SampleSettings::default());
-        let wanted: Vec<Wanted> = told.iter().map(|told| told.wanted.clone()).collect();
+        let wanted: Vec<Wanted> = tasks.iter().map(|task| task.wanted.clone()).collect();
         let found = match_means(&sampler, self, &wanted, &settings, seed, &Progress::default())?;
-        let rows: Vec<usize> = told.iter().map(|told| told.rows).collect();
+        let rows: Vec<usize> = tasks.iter().map(|task| task.rows).collect();
         draw_under(&sampler, self, &found, &rows, &settings, seed, &Progress::default())
     }
 }
 
-/// What any method must beat: nothing but the targets moves.
+/// A floor that any method must beat: only the targets move.
 struct Floor {
     name: String,
     independent: bool,
 }
 
-struct Moved {
+struct FittedFloor {
     observed: Matrix<f64>,
     mean: Vec<f64>,
-    /// Standard deviations, if variables are to be independent.
+    /// The standard deviations, if the variables are drawn independently.
     deviations: Option<Vec<f64>>,
 }
 
@@ -159,28 +159,28 @@ impl Method for Floor {
         &self.name
     }
 
-    fn fit(&self, train: &Dataset, _: u64) -> Result<Box<dyn Fitted>> {
+    fn fit(&self, train: &Dataset, _: u64) -> Result<Box<dyn FittedMethod>> {
         let observed = train.environment(0);
         let (mean, deviations) = moments(&observed);
         let deviations = self.independent.then_some(deviations);
-        Ok(Box::new(Moved { observed, mean, deviations }))
+        Ok(Box::new(FittedFloor { observed, mean, deviations }))
     }
 }
 
-impl Fitted for Moved {
-    fn predict(&self, told: &[Told], seed: u64) -> Result<Vec<Result<Matrix<f64>>>> {
+impl FittedMethod for FittedFloor {
+    fn predict(&self, tasks: &[PredictionTask], seed: u64) -> Result<Vec<Result<Matrix<f64>>>> {
         let d = self.mean.len();
-        Ok(told
+        Ok(tasks
             .iter()
             .zip(0..)
-            .map(|(told, e)| {
+            .map(|(task, e)| {
                 let mut rng = ChaCha8Rng::seed_from_u64(seed.wrapping_add(e));
                 let mut by = vec![0.0; d];
-                for (&j, mean) in told.wanted.targets.iter().zip(&told.wanted.means) {
+                for (&j, mean) in task.wanted.targets.iter().zip(&task.wanted.means) {
                     by[j] = mean - self.mean[j];
                 }
-                let mut samples = Matrix::full(told.rows, d, 0.0);
-                for i in 0..told.rows {
+                let mut samples = Matrix::full(task.rows, d, 0.0);
+                for i in 0..task.rows {
                     let row = rng.random_range(0..self.observed.rows());
                     for j in 0..d {
                         let value = match &self.deviations {

@@ -1,8 +1,9 @@
-//! Comparing methods on many systems: the paper's experiment, and anyone's.
+//! Compares methods on many systems: the paper's experiment, and your own.
 //!
-//! A [`Plan`] names systems, seeds and methods; a [`Runner`] computes one cell, a dataset and a [`Method`], after the other and
-//! keeps each as a file, so that nothing is computed twice and shards of an experiment can share a folder; medians and
-//! Wilcoxon's tests ([`wilcoxon_below`]) tell who is better, and [`box_panels`] show it. [`Figure1`] is the paper's.
+//! An [`ExperimentPlan`] names systems, seeds and methods. A [`Runner`] runs each [`Method`] on each dataset and keeps every
+//! [`MethodRun`], a cell of the experiment, in a file of its own. Nothing is therefore computed twice, and shards of an experiment can share a folder.
+//! Medians and Wilcoxon's signed-rank test ([`wilcoxon_below`]) tell which method is better, and [`box_panels`] draws the
+//! distances. [`Figure1`] is the paper's Figure 1.
 
 mod figure1;
 mod method;
@@ -14,11 +15,11 @@ mod table;
 mod wilcoxon;
 
 pub use figure1::{Figure1, Figure1Numbers};
-pub use method::{Fitted, Method, MethodSettings, Told};
+pub use method::{FittedMethod, Method, MethodSettings, PredictionTask};
 pub use picture::box_panels;
-pub use plan::{DatasetPlace, MethodPlan, Plan, Published, Shard, SystemPlan};
+pub use plan::{DatasetPlace, ExperimentPlan, MethodPlan, Published, Shard, SystemPlan};
 pub use program::end_programs;
-pub use run::{Cell, Observer, Row, Runner};
+pub use run::{InterventionResult, MethodRun, Observer, Runner};
 pub use table::{
     Measure, Summary, comparison, medians_text, published_text, seconds_text, significance_text, summaries,
 };

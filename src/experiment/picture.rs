@@ -1,22 +1,21 @@
-//! The paper's box plots: how far each method's predictions are from the truth, system by system.
+//! The paper's box plots: the distance of each method's predictions from the truth, system by system.
 
-use super::plan::Plan;
-use super::run::{Cell, names};
+use super::plan::ExperimentPlan;
+use super::run::{MethodRun, names};
 use super::table::Measure;
 use crate::plot::{BoxGroup, Colour, Panel, Scale};
 
-/// For every system a panel of mean squared errors and one of squared Wasserstein distances, with a box per method over all
-/// test interventions of all datasets, and a diamond where a median was published.
+/// Two panels for every system with cells: mean squared errors and squared Wasserstein distances.
 ///
-/// A system without any cell has no panels.
-pub fn box_panels(plan: &Plan, cells: &[Cell]) -> Vec<Panel> {
+/// A panel has a box per method, over all test interventions of all datasets, and a diamond at each published median.
+pub fn box_panels(plan: &ExperimentPlan, cells: &[MethodRun]) -> Vec<Panel> {
     let mut panels = Vec::new();
     for system in names(cells, |cell| &cell.system) {
         for measure in Measure::ALL {
             panels.push(panel(plan, cells, system, measure));
         }
     }
-    // What marks are is said once, below the last of them.
+    // One legend explains the marks, below the last panel that has any.
     let last = panels.iter_mut().rev().find_map(|panel| match panel {
         Panel::Boxes { groups, mark_label, .. } if groups.iter().any(|group| group.mark.is_some()) => {
             Some(mark_label)
@@ -29,8 +28,8 @@ pub fn box_panels(plan: &Plan, cells: &[Cell]) -> Vec<Panel> {
     panels
 }
 
-fn panel(plan: &Plan, cells: &[Cell], system: &str, measure: Measure) -> Panel {
-    // The same colours for the same methods in all panels, whichever of them a system has.
+fn panel(plan: &ExperimentPlan, cells: &[MethodRun], system: &str, measure: Measure) -> Panel {
+    // A method has the same colour in all panels.
     let methods = names(cells, |cell| &cell.method);
     let published = |method: &str| {
         let of = plan.published.iter().find(|published| published.method == method)?;
@@ -73,7 +72,7 @@ fn panel(plan: &Plan, cells: &[Cell], system: &str, measure: Measure) -> Panel {
 
 #[cfg(test)]
 mod tests {
-    use super::super::run::Row;
+    use super::super::run::InterventionResult;
     use super::*;
     use crate::evaluate::Scores;
 
@@ -85,8 +84,8 @@ mod tests {
             [[method]]\nname = \"b\"\nkind = \"diagonal\"
             [[published]]\nmethod = \"b\"\nw2 = { S = 3.5 }
             [[published]]\nmethod = \"c\"\nmse = { S = 0.5 }\nw2 = { S = 9 }";
-        let plan: Plan = toml::from_str(text).unwrap();
-        let cell = |method: &str, none: bool| Cell {
+        let plan: ExperimentPlan = toml::from_str(text).unwrap();
+        let cell = |method: &str, none: bool| MethodRun {
             system: "S".into(),
             seed: 0,
             method: method.into(),
@@ -94,7 +93,7 @@ mod tests {
             fit_seconds: 0.0,
             predict_seconds: 0.0,
             rows: (0..3)
-                .map(|environment| Row {
+                .map(|environment| InterventionResult {
                     environment,
                     target: "x".into(),
                     scores: (!none || environment > 0).then_some(Scores { mse: 1.0, w2: 2.0, sinkhorn: 2.0 }),

@@ -1,4 +1,4 @@
-//! What an experiment is: systems × seeds × methods, from a TOML file.
+//! The plan of an experiment, systems × seeds × methods, from a TOML file.
 
 use super::method::MethodSettings;
 use crate::files::input;
@@ -7,18 +7,18 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Datasets of a system at most: each is a file for every method.
+/// The most datasets of a system: each has a file for every method.
 const MOST_DATASETS: u64 = 1_000_000;
-/// Systems and methods at most: all are compared with each other.
+/// The most systems, methods or published results: all are compared with each other.
 const MOST_ENTRIES: usize = 1000;
 
-/// An experiment.
+/// The systems, seeds and methods of an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Plan {
-    /// Datasets of each system.
+pub struct ExperimentPlan {
+    /// The number of datasets of each system.
     pub datasets: u64,
-    /// The seed of the first one.
+    /// The seed of the first dataset. The others follow.
     #[serde(default)]
     pub first_seed: u64,
     /// The systems.
@@ -27,16 +27,16 @@ pub struct Plan {
     /// The methods.
     #[serde(rename = "method")]
     pub methods: Vec<MethodPlan>,
-    /// What others found, to stand beside.
+    /// Published results, which tables show beside the experiment's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub published: Vec<Published>,
 }
 
-/// Medians that were published for a method, which may be one that the plan does not have.
+/// The published medians of a method, which need not be one of the plan's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
-    /// Its name.
+    /// The method's name.
     pub method: String,
     /// Mean squared errors of means, by system.
     #[serde(default)]
@@ -46,44 +46,44 @@ pub struct Published {
     pub w2: BTreeMap<String, f64>,
 }
 
-/// A system with a name.
+/// A named system.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SystemPlan {
-    /// As tables show it.
+    /// The name in tables.
     pub name: String,
-    /// As `skds simulate` takes it; its seed is the dataset's.
+    /// The settings of the simulation. The dataset replaces the seed.
     pub settings: simulate::Settings,
 }
 
-/// A method with a name.
+/// A named method.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MethodPlan {
-    /// As tables show it. Several entries may share a name if their systems differ.
+    /// The name in tables. Several entries may share a name if they are for different systems.
     pub name: String,
-    /// The systems it is for; all if none is named.
+    /// The systems to run it on; all systems if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub systems: Vec<String>,
-    /// What it does.
+    /// The kind of method and its settings.
     #[serde(flatten)]
     pub settings: MethodSettings,
 }
 
-/// One dataset.
+/// One dataset of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DatasetPlace {
-    /// Which system.
+    /// The index of the system.
     pub system: usize,
-    /// Its seed.
+    /// The dataset's seed.
     pub seed: u64,
 }
 
 /// A part of an experiment: the I-th of N.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
-    /// From 1.
+    /// The number of this part, from 1.
     pub number: usize,
-    /// How many.
+    /// The number of parts.
     pub of: usize,
 }
 
@@ -100,10 +100,10 @@ impl std::str::FromStr for Shard {
     }
 }
 
-impl Plan {
+impl ExperimentPlan {
     /// Reads and checks a TOML file.
-    pub fn read(path: &Path) -> Result<Plan> {
-        let plan: Plan = input::toml(path)?;
+    pub fn read(path: &Path) -> Result<ExperimentPlan> {
+        let plan: ExperimentPlan = input::toml(path)?;
         plan.check().map_err(|error| Error::file(path, error.to_string()))?;
         Ok(plan)
     }
@@ -114,7 +114,7 @@ impl Plan {
         }
         if self.datasets > MOST_DATASETS || self.first_seed.checked_add(self.datasets).is_none() {
             return Err(Error::invalid(format!(
-                "has {} datasets from the seed {}, expected at most {MOST_DATASETS} and seeds below 2^64",
+                "has {} datasets with seeds from {}, expected at most {MOST_DATASETS} datasets and seeds below 2^64",
                 self.datasets, self.first_seed
             )));
         }
@@ -164,12 +164,12 @@ impl Plan {
         Ok(())
     }
 
-    /// The methods that a system is tried with, in order.
+    /// The methods to run on a system, in the plan's order.
     pub fn methods_for(&self, system: &SystemPlan) -> Vec<&MethodPlan> {
         self.methods.iter().filter(|m| m.systems.is_empty() || m.systems.contains(&system.name)).collect()
     }
 
-    /// All datasets of a shard, system after system.
+    /// The datasets of a shard, system after system.
     pub fn places(&self, shard: Shard) -> Vec<DatasetPlace> {
         let all = (0..self.systems.len()).flat_map(|system| {
             (0..self.datasets).map(move |k| DatasetPlace { system, seed: self.first_seed + k })
@@ -186,7 +186,7 @@ mod tests {
     fn the_plans_that_ship_are_valid() {
         for name in ["paper", "quick"] {
             let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("experiments/{name}.toml"));
-            let plan = Plan::read(&path).unwrap();
+            let plan = ExperimentPlan::read(&path).unwrap();
             for system in &plan.systems {
                 assert!(plan.methods_for(system).len() >= 5, "{name} {}", system.name);
             }
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn shards_are_the_whole_and_do_not_overlap() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments/paper.toml");
-        let plan = Plan::read(&path).unwrap();
+        let plan = ExperimentPlan::read(&path).unwrap();
         let whole = plan.places(Shard { number: 1, of: 1 });
         assert_eq!(whole.len() as u64, plan.datasets * plan.systems.len() as u64);
         let mut parts: Vec<_> = (1..=7).flat_map(|number| plan.places(Shard { number, of: 7 })).collect();

@@ -1,12 +1,12 @@
-//! A method that is a program of its own.
+//! A method that is a separate program.
 //!
-//! It is called as `COMMAND… TRAIN.npz TOLD.npz OUT.npz`. TRAIN is a dataset as all commands read it. TOLD has `targets` and
-//! `means` (E × d; means are 0 where nothing is told) and `rows` (E). OUT must be a dataset with E environments of so many rows.
+//! The experiment calls it as `COMMAND… TRAIN.npz TOLD.npz OUT.npz`. TRAIN is a dataset. TOLD has `targets` and `means` (E × d;
+//! means are 0 except at targets) and `rows` (E). The program must write OUT, a dataset with E environments of that many rows.
 //!
-//! A program is given a time, and what it starts in its group of processes ends with it: one that hangs is a failed cell,
-//! not an experiment that never ends.
+//! A program has a time limit, and every process in its process group ends with it. A program that hangs therefore fails in one
+//! cell and does not stop the experiment.
 
-use super::method::{Fitted, Method, Told};
+use super::method::{FittedMethod, Method, PredictionTask};
 use crate::data::{Array, Dataset, write_arrays};
 use crate::{Error, Matrix, Result};
 use std::collections::VecDeque;
@@ -17,27 +17,27 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{JoinHandle, sleep, spawn};
 use std::time::{Duration, Instant};
 
-/// Seconds that a program may take if its plan says nothing.
+/// The default time limit in seconds.
 pub(super) const SECONDS: f64 = 3600.0;
-/// Bytes of what a program said that are kept: the last ones, with the reason.
+/// How many bytes to keep of what a program writes to standard error: the last ones, which tell the reason.
 const KEPT: usize = 4096;
-/// How long is waited for the last words of a program that has ended: one that it left behind may hold the pipe.
+/// How long to wait for the last output of a program that has ended: a process that it left behind may hold the pipe.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// How often a program is looked at, at most.
+/// The longest pause between two looks at a program.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The programs that run, by the number of their process, which is that of their group.
+/// The running programs, by their process id, which is also that of their process group.
 static RUNNING: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 
 /// A program and its arguments.
 pub(super) struct Program {
     pub name: String,
     pub command: Vec<String>,
-    /// How long it may take.
+    /// The time limit.
     pub time: Duration,
 }
 
-struct Called {
+struct FittedProgram {
     command: Vec<String>,
     time: Duration,
     train: Dataset,
@@ -49,13 +49,18 @@ impl Method for Program {
         &self.name
     }
 
-    fn fit(&self, train: &Dataset, seed: u64) -> Result<Box<dyn Fitted>> {
-        Ok(Box::new(Called { command: self.command.clone(), time: self.time, train: train.clone(), seed }))
+    fn fit(&self, train: &Dataset, seed: u64) -> Result<Box<dyn FittedMethod>> {
+        Ok(Box::new(FittedProgram {
+            command: self.command.clone(),
+            time: self.time,
+            train: train.clone(),
+            seed,
+        }))
     }
 }
 
-impl Fitted for Called {
-    fn predict(&self, told: &[Told], _: u64) -> Result<Vec<Result<Matrix<f64>>>> {
+impl FittedMethod for FittedProgram {
+    fn predict(&self, tasks: &[PredictionTask], _: u64) -> Result<Vec<Result<Matrix<f64>>>> {
         let folder = tempfile::tempdir().map_err(|source| Error::Io {
             action: "create",
             path: "a temporary folder".into(),
@@ -63,7 +68,7 @@ impl Fitted for Called {
         })?;
         let at = |name: &str| folder.path().join(name);
         self.train.write(&at("train.npz"))?;
-        write_told(&at("told.npz"), told, self.train.dim())?;
+        write_tasks(&at("told.npz"), tasks, self.train.dim())?;
         let name = self.command.join(" ");
         let mut command = Command::new(&self.command[0]);
         command
@@ -86,7 +91,7 @@ impl Fitted for Called {
         let found = Dataset::read(&at("out.npz"))
             .map_err(|error| Error::Failed(format!("'{name}' left no samples: {error}")))?;
         let rows: Vec<usize> = (0..found.environments()).map(|e| found.rows(e).len()).collect();
-        let expected: Vec<usize> = told.iter().map(|told| told.rows).collect();
+        let expected: Vec<usize> = tasks.iter().map(|task| task.rows).collect();
         if found.dim() != self.train.dim() || rows != expected {
             return Err(Error::Failed(format!(
                 "'{name}' left {} variables and environments of {rows:?} rows, expected {} and {expected:?}",
@@ -94,19 +99,19 @@ impl Fitted for Called {
                 self.train.dim()
             )));
         }
-        Ok((0..told.len()).map(|e| Ok(found.environment(e))).collect())
+        Ok((0..tasks.len()).map(|e| Ok(found.environment(e))).collect())
     }
 }
 
 /// How a program ended.
 struct Ended {
-    /// None if its time was over.
+    /// None if it ran out of time.
     status: Option<ExitStatus>,
-    /// The last of what it wrote to standard error.
+    /// The last part of what it wrote to standard error.
     said: String,
 }
 
-/// Runs a program for so long at most.
+/// Runs a program, which has a time limit.
 fn run(command: &mut Command, time: Duration) -> std::io::Result<Ended> {
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(command, 0);
@@ -114,13 +119,13 @@ fn run(command: &mut Command, time: Duration) -> std::io::Result<Ended> {
     running().push(child.id());
     let words = Words::of(&mut child);
     let status = wait(&mut child, time);
-    // What a program leaves behind ends with it, too.
+    // Processes that the program leaves behind end with it.
     end_group(&mut child);
     running().retain(|id| *id != child.id());
     Ok(Ended { status: status?, said: words.last() })
 }
 
-/// Waits for a program for so long at most.
+/// Waits for a program to end, or for its time limit.
 fn wait(child: &mut Child, time: Duration) -> std::io::Result<Option<ExitStatus>> {
     let start = Instant::now();
     let mut pause = Duration::from_millis(1);
@@ -134,15 +139,15 @@ fn wait(child: &mut Child, time: Duration) -> std::io::Result<Option<ExitStatus>
     }
 }
 
-/// Ends a program and all that it has started.
+/// Ends a program and every process in its group.
 fn end_group(child: &mut Child) {
     kill_group(child.id());
-    // Where there are no groups, the program at least. Both fail only if it has ended by itself.
+    // Where there are no process groups, this ends at least the program. It fails only if the program has already ended.
     let _ = child.kill();
     let _ = child.wait();
 }
 
-/// Ends every program that runs: they are in groups of their own, so that a terminal's Ctrl-C does not reach them.
+/// Ends all running programs. Each has a process group of its own, which a terminal's Ctrl-C does not reach.
 pub fn end_programs() {
     running().drain(..).for_each(kill_group);
 }
@@ -160,7 +165,7 @@ fn running() -> MutexGuard<'static, Vec<u32>> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a program writes to standard error: all of it is read, so that it never waits, and the last part kept.
+/// A program's standard error. All of it is read, so that the program never blocks, and the last part is kept.
 struct Words {
     last: Arc<Mutex<VecDeque<u8>>>,
     reader: Option<JoinHandle<()>>,
@@ -196,20 +201,20 @@ impl Words {
     }
 }
 
-fn write_told(path: &Path, told: &[Told], d: usize) -> Result<()> {
-    let mut targets = Matrix::full(told.len(), d, 0.0);
-    let mut means = Matrix::full(told.len(), d, 0.0);
-    for (e, Told { wanted, .. }) in told.iter().enumerate() {
+fn write_tasks(path: &Path, tasks: &[PredictionTask], d: usize) -> Result<()> {
+    let mut targets = Matrix::full(tasks.len(), d, 0.0);
+    let mut means = Matrix::full(tasks.len(), d, 0.0);
+    for (e, PredictionTask { wanted, .. }) in tasks.iter().enumerate() {
         for (&j, mean) in wanted.targets.iter().zip(&wanted.means) {
             targets[(e, j)] = 1.0;
             means[(e, j)] = *mean;
         }
     }
-    let rows: Vec<f64> = told.iter().map(|told| told.rows as f64).collect();
+    let rows: Vec<f64> = tasks.iter().map(|task| task.rows as f64).collect();
     let table = |name, matrix| {
         let matrix: &Matrix<f64> = matrix;
-        Array { name, shape: vec![told.len(), d], values: matrix.as_slice() }
+        Array { name, shape: vec![tasks.len(), d], values: matrix.as_slice() }
     };
-    let rows = Array { name: "rows", shape: vec![told.len()], values: &rows };
+    let rows = Array { name: "rows", shape: vec![tasks.len()], values: &rows };
     write_arrays(path, &[table("targets", &targets), table("means", &means), rows])
 }

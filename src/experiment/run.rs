@@ -1,7 +1,7 @@
-//! Runs an experiment, cell by cell: a dataset and a method. A finished cell is a file and is never computed twice.
+//! Runs an experiment cell by cell. A cell is a method on a dataset; its result is a file, which is never computed twice.
 
-use super::method::Told;
-use super::plan::{DatasetPlace, MethodPlan, Plan, Shard};
+use super::method::PredictionTask;
+use super::plan::{DatasetPlace, ExperimentPlan, MethodPlan, Shard};
 use crate::data::Dataset;
 use crate::evaluate::{Scores, compare_samples, told_of};
 use crate::files::output::{create_folder, write_atomically};
@@ -14,64 +14,64 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// How one test intervention was predicted.
+/// How well a method predicted one test intervention.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Row {
+pub struct InterventionResult {
     /// The test environment.
     pub environment: usize,
-    /// The variable intervened on.
+    /// The names of the targets.
     pub target: String,
-    /// The distances; none if there is no prediction.
+    /// The distances between predicted and observed samples; none if there is no prediction.
     pub scores: Option<Scores>,
-    /// Why there is none: what the method learnt has no such law.
+    /// Why there is no prediction: the fitted model has no such law.
     pub unstable: Option<String>,
-    /// Why there is none: the method itself failed, as a program that ended with an error does.
+    /// Why there is no prediction: the method itself failed, for example a program that ended with an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
 }
 
-/// A finished cell.
+/// A finished cell of an experiment: a method on a dataset.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Cell {
+pub struct MethodRun {
     /// The system's name.
     pub system: String,
     /// The dataset's seed.
     pub seed: u64,
     /// The method's name.
     pub method: String,
-    /// What it was made of: system and method as settings. Another plan under the same names is another cell.
+    /// The settings of system and method. A plan with other settings under the same names does not use this cell.
     pub made_of: String,
-    /// Seconds of fitting.
+    /// The time of the fit in seconds.
     pub fit_seconds: f64,
-    /// Seconds of predicting.
+    /// The time of the predictions in seconds.
     pub predict_seconds: f64,
-    /// One per test environment.
-    pub rows: Vec<Row>,
+    /// The results, one per test environment.
+    pub rows: Vec<InterventionResult>,
 }
 
-/// What happened to cells on the way, for whoever watches.
+/// Receives notes about the cells while an experiment runs.
 pub trait Observer: Sync {
-    /// A finished cell's file cannot be read and is computed anew.
+    /// The file of a finished cell is damaged, so the cell is computed again.
     fn damaged(&self, path: &Path, problem: &str);
 }
 
-/// An experiment and the folder that its cells are in.
+/// An experiment and the folder of its cells.
 pub struct Runner<'a> {
-    /// What is to be done.
-    pub plan: &'a Plan,
-    /// Where results go.
+    /// The plan.
+    pub plan: &'a ExperimentPlan,
+    /// The folder of the results.
     pub folder: &'a Path,
 }
 
 impl Runner<'_> {
-    /// Cells of a shard.
+    /// The number of cells of a shard.
     pub fn cells(&self, shard: Shard) -> u64 {
         let of = |place: &DatasetPlace| self.plan.methods_for(&self.plan.systems[place.system]).len() as u64;
         self.plan.places(shard).iter().map(of).sum()
     }
 
-    /// Computes every cell of a shard that is not there yet. `progress` counts cells.
+    /// Computes the missing cells of a shard. `progress` counts cells.
     pub fn run(&self, shard: Shard, observer: &dyn Observer, progress: &Progress) -> Result<()> {
         create_folder(&self.folder.join("cells"))?;
         self.plan
@@ -94,7 +94,7 @@ impl Runner<'_> {
                     if let Err(problem) = found {
                         observer.damaged(&path, &problem);
                     }
-                    // Once for all methods, and not at all if none has anything left to do.
+                    // Simulated once for all methods, and only if a cell is missing.
                     let data = match &mut simulated {
                         Some(data) => data,
                         empty => {
@@ -114,19 +114,19 @@ impl Runner<'_> {
         Ok(())
     }
 
-    fn compute(&self, place: DatasetPlace, plan: &MethodPlan, data: &Simulated) -> Result<Cell> {
+    fn compute(&self, place: DatasetPlace, plan: &MethodPlan, data: &Simulated) -> Result<MethodRun> {
         let Simulated { train, test, .. } = data;
-        let told: Vec<Told> = told_of(test)
+        let tasks: Vec<PredictionTask> = told_of(test)
             .into_iter()
             .enumerate()
-            .map(|(e, wanted)| Told { wanted, rows: test.rows(e).len() })
+            .map(|(e, wanted)| PredictionTask { wanted, rows: test.rows(e).len() })
             .collect();
         let start = Instant::now();
         let method = plan.settings.method(&plan.name);
         let fitted = method.fit(train, place.seed);
         let fit_seconds = start.elapsed().as_secs_f64();
         let start = Instant::now();
-        let predicted = fitted.and_then(|fitted| fitted.predict(&told, place.seed));
+        let predicted = fitted.and_then(|fitted| fitted.predict(&tasks, place.seed));
         let predict_seconds = start.elapsed().as_secs_f64();
         let rows = match predicted {
             Ok(predicted) => predicted
@@ -134,7 +134,7 @@ impl Runner<'_> {
                 .enumerate()
                 .map(|(e, samples)| row(test, e, samples))
                 .collect::<Result<_>>()?,
-            // A method that fails on a dataset is counted, not hidden; a wrong plan stops the experiment.
+            // A method that fails on a dataset is part of the results. A wrong plan stops the experiment.
             Err(Error::NonFinite(reason)) => (0..test.environments())
                 .map(|e| row(test, e, Err(Error::NonFinite(reason.clone()))))
                 .collect::<Result<_>>()?,
@@ -143,7 +143,7 @@ impl Runner<'_> {
                 .collect::<Result<_>>()?,
             Err(other) => return Err(other),
         };
-        Ok(Cell {
+        Ok(MethodRun {
             system: self.plan.systems[place.system].name.clone(),
             seed: place.seed,
             method: method.name().into(),
@@ -165,14 +165,18 @@ impl Runner<'_> {
         self.folder.join("cells").join(file)
     }
 
-    /// A finished cell, if it is there and of this plan; why its file is no cell, if it is damaged.
-    fn read(&self, place: DatasetPlace, method: &MethodPlan) -> std::result::Result<Option<Cell>, String> {
+    /// A finished cell of this plan, if its file exists; an error if the file is damaged.
+    fn read(
+        &self,
+        place: DatasetPlace,
+        method: &MethodPlan,
+    ) -> std::result::Result<Option<MethodRun>, String> {
         let text = match std::fs::read_to_string(self.path_of(place, method)) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error.to_string()),
         };
-        let cell: Cell = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+        let cell: MethodRun = serde_json::from_str(&text).map_err(|error| error.to_string())?;
         let expected = self.plan.systems[place.system].settings.test_envs;
         if cell.rows.len() != expected {
             return Err(format!("has {} rows, expected {expected}", cell.rows.len()));
@@ -180,8 +184,8 @@ impl Runner<'_> {
         Ok(Some(cell).filter(|cell| cell.made_of == self.made_of(place, method) && cell.seed == place.seed))
     }
 
-    /// The cells that are there, in the plan's order, and how many are not.
-    pub fn finished(&self) -> (Vec<Cell>, usize) {
+    /// The finished cells in the plan's order, and the number of missing ones.
+    pub fn finished(&self) -> (Vec<MethodRun>, usize) {
         let (mut all, mut missing) = (Vec::new(), 0);
         for place in self.plan.places(Shard { number: 1, of: 1 }) {
             for method in self.plan.methods_for(&self.plan.systems[place.system]) {
@@ -194,21 +198,21 @@ impl Runner<'_> {
         (all, missing)
     }
 
-    /// All cells of the whole experiment, in the plan's order; an error names how many are missing.
-    pub fn collect(&self) -> Result<Vec<Cell>> {
+    /// All cells of the experiment in the plan's order; an error if some are missing.
+    pub fn collect(&self) -> Result<Vec<MethodRun>> {
         match self.finished() {
             (all, 0) => Ok(all),
             (all, missing) => Err(Error::invalid(format!(
-                "{missing} of {} cells are missing in {}, expected all of them: run the experiment and its other shards to the end, or \
-                 ask for partial results",
+                "{missing} of {} cells are missing in {}, expected all of them: finish the experiment with all its shards, or ask for \
+                 partial results",
                 missing + all.len(),
                 self.folder.display()
             ))),
         }
     }
 
-    /// Writes `results.csv` and `timings.csv` from all cells. The former depends on the plan alone.
-    pub fn write_tables(&self, cells: &[Cell]) -> Result<()> {
+    /// Writes `results.csv`, which depends on the plan alone, and `timings.csv`.
+    pub fn write_tables(&self, cells: &[MethodRun]) -> Result<()> {
         write_atomically(&self.folder.join("results.csv"), |writer| {
             let mut csv = ::csv::Writer::from_writer(writer);
             csv.write_record([
@@ -261,21 +265,27 @@ impl Runner<'_> {
     }
 }
 
-fn row(test: &Dataset, e: usize, samples: Result<crate::Matrix<f64>>) -> Result<Row> {
+fn row(test: &Dataset, e: usize, samples: Result<crate::Matrix<f64>>) -> Result<InterventionResult> {
     let targets: Vec<&str> =
         (0..test.dim()).filter(|&j| test.targets()[(e, j)]).map(|j| test.names()[j].as_str()).collect();
     let target = targets.join(", ");
     let (samples, failed) = match samples {
         Err(Error::Failed(reason)) => {
-            return Ok(Row { environment: e, target, scores: None, unstable: None, failed: Some(reason) });
+            return Ok(InterventionResult {
+                environment: e,
+                target,
+                scores: None,
+                unstable: None,
+                failed: Some(reason),
+            });
         }
         samples => (samples, None),
     };
     let (scores, unstable) = compare_samples(test.names(), samples, &test.environment(e))?;
-    Ok(Row { environment: e, target, scores, unstable, failed })
+    Ok(InterventionResult { environment: e, target, scores, unstable, failed })
 }
 
-/// Letters and digits of a name; others become their number, so that different names stay different.
+/// A name for files: other characters than letters, digits and hyphens become their code, so that names stay distinct.
 fn plain(name: &str) -> String {
     let mut text = String::new();
     for c in name.chars() {
@@ -287,8 +297,8 @@ fn plain(name: &str) -> String {
     text
 }
 
-/// Names that appear in cells, in order.
-pub(super) fn names<'a>(cells: &'a [Cell], name: impl Fn(&'a Cell) -> &'a str) -> Vec<&'a str> {
+/// The distinct names in cells, in order of appearance.
+pub(super) fn names<'a>(cells: &'a [MethodRun], name: impl Fn(&'a MethodRun) -> &'a str) -> Vec<&'a str> {
     let mut seen = HashSet::new();
     cells.iter().map(name).filter(|name| seen.insert(*name)).collect()
 }

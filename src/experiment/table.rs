@@ -1,7 +1,7 @@
-//! Medians with their uncertainty, and who is better than whom.
+//! Tables of medians with their uncertainty, and tests of which method is better.
 
-use super::plan::{Plan, Published};
-use super::run::{Cell, names};
+use super::plan::{ExperimentPlan, Published};
+use super::run::{MethodRun, names};
 use super::wilcoxon::{Wilcoxon, wilcoxon_below};
 use crate::evaluate::Scores;
 use crate::numeric::statistics::median;
@@ -10,11 +10,11 @@ use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Resamples of datasets for an interval.
+/// The number of bootstrap resamples of the datasets.
 const RESAMPLES: usize = 2000;
-/// What an interval covers.
+/// The level of the intervals.
 const LEVEL: f64 = 0.95;
-/// A method is better if it has less than this share of the other's distance: the paper's test.
+/// As in the paper, a method is better if its distance is below this share of the other's.
 const SHARE: f64 = 0.95;
 
 /// A distance to compare by.
@@ -27,10 +27,10 @@ pub enum Measure {
 }
 
 impl Measure {
-    /// Both.
+    /// Both distances.
     pub const ALL: [Measure; 2] = [Measure::Mse, Measure::W2];
 
-    /// As tables call it.
+    /// The name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Measure::Mse => "MSE",
@@ -38,7 +38,7 @@ impl Measure {
         }
     }
 
-    /// What was published of a method, by system.
+    /// The published medians of a method, by system.
     pub(super) fn published(self, of: &Published) -> &BTreeMap<String, f64> {
         match self {
             Measure::Mse => &of.mse,
@@ -46,7 +46,7 @@ impl Measure {
         }
     }
 
-    /// Of a row; a prediction that there is not is infinitely far.
+    /// The distance of a prediction; infinite if there is none.
     pub(super) fn of(self, scores: &Option<Scores>) -> f64 {
         scores.as_ref().map_or(f64::INFINITY, |scores| match self {
             Measure::Mse => scores.mse,
@@ -55,26 +55,26 @@ impl Measure {
     }
 }
 
-/// How a method did on a system.
+/// The median distance of a method on a system.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
-    /// The system.
+    /// The system's name.
     pub system: String,
-    /// The method.
+    /// The method's name.
     pub method: String,
-    /// Over all test interventions of all datasets.
+    /// The median over all test interventions of all datasets.
     pub median: f64,
-    /// Where the median lies in 95 % of resamples of the datasets.
+    /// The 95 % bootstrap interval of the median, resampling datasets.
     pub interval: (f64, f64),
-    /// Predictions there are not.
+    /// The number of test interventions without a prediction.
     pub unstable: usize,
-    /// All of them.
+    /// The number of all test interventions.
     pub predictions: usize,
 }
 
-/// A row's values by dataset.
-fn by_dataset<'a>(cells: &'a [Cell], system: &str, method: &str, measure: Measure) -> Vec<Vec<f64>> {
-    let own = |cell: &&'a Cell| cell.system == system && cell.method == method;
+/// The distances of a method on a system, dataset by dataset.
+fn by_dataset<'a>(cells: &'a [MethodRun], system: &str, method: &str, measure: Measure) -> Vec<Vec<f64>> {
+    let own = |cell: &&'a MethodRun| cell.system == system && cell.method == method;
     cells
         .iter()
         .filter(own)
@@ -82,8 +82,8 @@ fn by_dataset<'a>(cells: &'a [Cell], system: &str, method: &str, measure: Measur
         .collect()
 }
 
-/// Every method on every system, in the plan's order.
-pub fn summaries(cells: &[Cell], measure: Measure) -> Vec<Summary> {
+/// The summary of every method on every system, in the plan's order.
+pub fn summaries(cells: &[MethodRun], measure: Measure) -> Vec<Summary> {
     let mut all = Vec::new();
     for system in names(cells, |cell| &cell.system) {
         for method in names(cells, |cell| &cell.method) {
@@ -91,7 +91,7 @@ pub fn summaries(cells: &[Cell], measure: Measure) -> Vec<Summary> {
             if values.is_empty() {
                 continue;
             }
-            // Interventions of one dataset share its system: datasets are what is drawn.
+            // The interventions of a dataset share its system, so whole datasets are resampled.
             let mut rng = ChaCha8Rng::seed_from_u64(0);
             let mut medians: Vec<f64> = (0..RESAMPLES)
                 .map(|_| {
@@ -115,21 +115,21 @@ pub fn summaries(cells: &[Cell], measure: Measure) -> Vec<Summary> {
     all
 }
 
-/// Is `better` better than `other` on a system, by at least 5 %? Paired over all test interventions of the datasets that both were
-/// tried on; none if there is no such dataset.
+/// Tests whether `better` beats `other` on a system by at least 5 %, paired over all test interventions of the datasets that both
+/// methods have; none if they share no dataset.
 pub fn comparison(
-    cells: &[Cell],
+    cells: &[MethodRun],
     system: &str,
     better: &str,
     other: &str,
     measure: Measure,
 ) -> Option<Wilcoxon> {
-    let of = |method: &str| -> BTreeMap<u64, &Cell> {
+    let of = |method: &str| -> BTreeMap<u64, &MethodRun> {
         let own = cells.iter().filter(|cell| cell.system == system && cell.method == method);
         own.map(|cell| (cell.seed, cell)).collect()
     };
     let others = of(other);
-    let values = |cell: &Cell| cell.rows.iter().map(|row| measure.of(&row.scores)).collect::<Vec<_>>();
+    let values = |cell: &MethodRun| cell.rows.iter().map(|row| measure.of(&row.scores)).collect::<Vec<_>>();
     let (mut a, mut b) = (Vec::new(), Vec::new());
     for (seed, cell) in of(better) {
         if let Some(other) = others.get(&seed) {
@@ -143,7 +143,7 @@ pub fn comparison(
     let difference = |(a, b): (&f64, &f64)| match (a.is_finite(), b.is_finite()) {
         (true, true) => a.ln() - b.ln() - SHARE.ln(),
         (false, false) => 0.0,
-        // A prediction beats none by more than any number.
+        // Any prediction beats none.
         (true, false) => -f64::MAX,
         (false, true) => f64::MAX,
     };
@@ -151,7 +151,7 @@ pub fn comparison(
 }
 
 /// The medians as text, methods down and systems across.
-pub fn medians_text(cells: &[Cell], measure: Measure) -> String {
+pub fn medians_text(cells: &[MethodRun], measure: Measure) -> String {
     let all = summaries(cells, measure);
     let (systems, methods) = (names(cells, |cell| &cell.system), names(cells, |cell| &cell.method));
     let width = methods.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(8);
@@ -169,13 +169,13 @@ pub fn medians_text(cells: &[Cell], measure: Measure) -> String {
         lines.push(format!("{method:<width$}{}", systems.iter().map(of).collect::<String>()));
     }
     if all.iter().any(|summary| summary.unstable > 0) {
-        lines.push("a number with ! counts predictions that have no law or whose method failed; they are infinitely far".into());
+        lines.push("A number with ! counts test interventions without a prediction: the model has no such law, or the method failed. Their distance is infinite.".into());
     }
     lines.join("\n")
 }
 
-/// What others published, methods down and the plan's systems across; empty if nothing was.
-pub fn published_text(plan: &Plan, measure: Measure) -> String {
+/// The published medians as text, methods down and the plan's systems across; empty if there are none.
+pub fn published_text(plan: &ExperimentPlan, measure: Measure) -> String {
     let shown: Vec<&Published> = plan.published.iter().filter(|p| !measure.published(p).is_empty()).collect();
     let Some(width) = shown.iter().map(|p| p.method.chars().count().max(8)).max() else {
         return String::new();
@@ -194,12 +194,12 @@ pub fn published_text(plan: &Plan, measure: Measure) -> String {
     lines.join("\n")
 }
 
-/// How long methods took, by system: median seconds to fit and to predict all test interventions of a dataset.
-pub fn seconds_text(cells: &[Cell]) -> String {
+/// Median seconds that methods take to fit, and to predict all test interventions of a dataset, by system.
+pub fn seconds_text(cells: &[MethodRun]) -> String {
     let (systems, methods) = (names(cells, |cell| &cell.system), names(cells, |cell| &cell.method));
     let width = methods.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(8);
     let mut lines =
-        vec!["seconds to fit + to predict (median over datasets; cells run side by side)".to_string()];
+        vec!["seconds to fit + to predict (median over datasets; cells run in parallel)".to_string()];
     let head: String = systems.iter().map(|name| format!("{name:>18}")).collect();
     lines.push(format!("{:<width$}{head}", ""));
     for method in methods {
@@ -215,15 +215,15 @@ pub fn seconds_text(cells: &[Cell]) -> String {
     lines.join("\n")
 }
 
-/// A table of p-values for a system: is the row's method better than the column's?
-pub fn significance_text(cells: &[Cell], system: &str, measure: Measure) -> String {
+/// A table of p-values for a system: whether the row's method is better than the column's.
+pub fn significance_text(cells: &[MethodRun], system: &str, measure: Measure) -> String {
     let methods: Vec<&str> = names(cells, |cell| &cell.method)
         .into_iter()
         .filter(|method| cells.iter().any(|cell| cell.system == system && cell.method == *method))
         .collect();
     let width = methods.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(8);
     let mut lines = vec![format!(
-        "{system}, {}: p that the row's method is not better than the column's by 5 % (Wilcoxon, one-sided)",
+        "{system}, {}: p-values for \"the row's method beats the column's by at least 5 %\" (Wilcoxon signed-rank, one-sided)",
         measure.name()
     )];
     let head: String = (1..=methods.len()).map(|k| format!("{:>10}", format!("[{k}]"))).collect();
@@ -243,11 +243,11 @@ pub fn significance_text(cells: &[Cell], system: &str, measure: Measure) -> Stri
 
 #[cfg(test)]
 mod tests {
-    use super::super::run::Row;
+    use super::super::run::InterventionResult;
     use super::*;
 
-    fn cells() -> Vec<Cell> {
-        let cell = |seed: u64, method: &str, factor: f64| Cell {
+    fn cells() -> Vec<MethodRun> {
+        let cell = |seed: u64, method: &str, factor: f64| MethodRun {
             system: "S".into(),
             seed,
             method: method.into(),
@@ -258,7 +258,7 @@ mod tests {
                 .map(|e| {
                     let w2 = factor * (1.0 + e as f64 + seed as f64);
                     let none = method == "bad" && e == 0;
-                    Row {
+                    InterventionResult {
                         environment: e,
                         target: "x".into(),
                         scores: (!none).then_some(Scores { mse: 0.1 * w2, w2, sinkhorn: w2 }),

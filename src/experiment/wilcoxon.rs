@@ -1,21 +1,22 @@
-//! Wilcoxon's signed-rank test: are paired differences below 0?
+//! Wilcoxon's signed-rank test of whether paired differences tend to be below 0.
 
-/// Up to so many differences the distribution is counted; beyond, it is nearly normal.
+/// Up to this many differences the distribution is exact; beyond, the normal approximation is used.
 const EXACT: usize = 60;
 
-/// What the test found.
+/// The result of the test.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Wilcoxon {
-    /// Differences that are not 0.
+    /// The number of differences other than 0.
     pub pairs: usize,
     /// The sum of the ranks of positive differences.
     pub statistic: f64,
-    /// How likely a sum this low is if differences are symmetric around 0.
+    /// The probability of a sum this low if differences are symmetric around 0.
     pub p: f64,
 }
 
-/// The one-sided test that differences tend to be below 0. Zeros are left out, ties share their ranks; both are accounted for
-/// in the distribution, which is exact for up to 60 differences.
+/// Tests, one-sided, whether differences tend to be below 0.
+///
+/// Zeros are left out and ties share their ranks. The distribution accounts for both, and is exact for up to 60 differences.
 ///
 /// ```
 /// use skds::experiment::wilcoxon_below;
@@ -58,7 +59,7 @@ fn counted(ranks: &[usize], statistic: usize) -> f64 {
     shares[..=statistic].iter().sum::<f64>().min(1.0)
 }
 
-/// The same by the normal distribution with the same mean and variance, corrected for the sum being discrete.
+/// The same by the normal distribution with the same mean and variance, with a continuity correction.
 fn normal(ranks: &[usize], statistic: usize) -> f64 {
     let mean = 0.5 * ranks.iter().sum::<usize>() as f64;
     let variance = 0.25 * ranks.iter().map(|rank| (*rank as f64).powi(2)).sum::<f64>();

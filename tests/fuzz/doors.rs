@@ -2,7 +2,7 @@
 
 use skds::data::{Dataset, SizeLimits};
 use skds::engine::Place;
-use skds::experiment::Plan;
+use skds::experiment::ExperimentPlan;
 use skds::fit::{Checkpoint, PreparedFit, Settings, TrainingSchedule, Unobserved};
 use skds::model::basis::FeatureChoice;
 use skds::model::{Basis, Model, Parameters};
@@ -55,8 +55,8 @@ pub fn resume(path: &Path, problem: &PreparedFit) -> Entered<()> {
     Ok(())
 }
 
-pub fn plan(path: &Path) -> Entered<Plan> {
-    said(Plan::read(path))
+pub fn plan(path: &Path) -> Entered<ExperimentPlan> {
+    said(ExperimentPlan::read(path))
 }
 
 pub fn manifest(path: &Path) -> Entered<()> {

@@ -4,7 +4,7 @@ use crate::doors;
 use skds::data::{Dataset, Standardization};
 use skds::engine::cpu::CpuEngine;
 use skds::engine::{Engine, LossSpec, Precision};
-use skds::experiment::{Plan, Shard};
+use skds::experiment::{ExperimentPlan, Shard};
 use skds::graph::Graph;
 use skds::kernel::{Bandwidth, KernelKind};
 use skds::model::{Basis, Drift, Model, Noise, Parameters};
@@ -119,7 +119,7 @@ pub fn basis(basis: &Basis, data: &Dataset) {
     (0..basis.features()).for_each(|p| assert!(basis.variables(p).iter().all(|j| *j < 3)));
 }
 
-pub fn plan(plan: &Plan) {
+pub fn plan(plan: &ExperimentPlan) {
     for system in &plan.systems {
         plan.methods_for(system);
     }

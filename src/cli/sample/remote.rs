@@ -3,7 +3,7 @@
 use super::{Args, Report, assignments, from, start_from, summary, treatment};
 use crate::cli::print_report;
 use crate::cli::remote::{self, Remote};
-use crate::data::{Dataset, Format};
+use crate::data::{DataFormat, Dataset};
 use crate::model::Model;
 use crate::sample::SampleSettings;
 use crate::serve::{Request, SampleRequest};
@@ -14,7 +14,7 @@ use std::time::Instant;
 pub(in crate::cli) fn run(args: &Args, remote: &Remote) -> Result<()> {
     let model = Model::read(&args.model)?;
     if let Some(path) = &args.output {
-        Format::of(path, &model.names)?;
+        DataFormat::of(path, &model.names)?;
     }
     // What is wrong is said before anything is sent.
     treatment(args, &model)?;
