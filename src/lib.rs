@@ -1,20 +1,33 @@
-//! Learn stationary diffusions `dX = b(X)dt + σ(X)dB` from samples.
+//! Learn stationary diffusions `dX = b(X)dt + σ(X)dB` from samples, and predict what interventions do.
 //!
-//! A stationary diffusion is a causal model that allows feedback: its stationary law is what we observe, and
-//! interventions change `b` and `σ`. This crate evaluates two losses that measure how far a diffusion is from having
-//! the samples' law as its stationary law, and their gradients: **KDS**, and the much cheaper Stein-type **SKDS** of
-//! Bleile, Lumpp and Drton, *Efficient Learning of Stationary Diffusions with Stein-type Discrepancies*.
+//! A stationary diffusion is a causal model that allows feedback. Its stationary law describes what we observe;
+//! interventions change `b` and `σ`. skds fits such models with two losses, **KDS** and the Stein-type **SKDS** of
+//! Bleile, Lumpp and Drton (*Efficient Learning of Stationary Diffusions with Stein-type Discrepancies*), compares
+//! several kinds of model by interventions that it leaves out, and says how far to trust the result.
 //!
-//! From top to bottom the modules are the way of the data: [`data`] → [`kernel`], [`objective`], [`model`] →
-//! [`engine`] → [`fit`] → [`sample`], [`predict`], [`evaluate`], [`metric`], [`graph`] → [`plot`], [`cli`]; [`simulate`] makes data, [`mod@bench`] measures, [`serve`] is all of it over HTTP.
+//! # Read, fit, predict, save
+//!
+//! [`prelude`] holds what most programs need.
+//!
+//! ```no_run
+//! use skds::prelude::*;
+//!
+//! let data = Dataset::read("train.npz")?;
+//! let model = Fit::new().fit(&data)?;
+//! model.findings().iter().for_each(|line| println!("{line}"));
+//!
+//! let prediction = model.predict(&data, &Do::set("x3", 2.0))?;
+//! println!("the mean of x5 becomes {:.2}", prediction.mean("x5")?);
+//! model.save("model.safetensors")?;
+//! # Ok::<(), skds::Error>(())
+//! ```
+//!
+//! # A loss and its gradient
+//!
+//! An [`Engine`](engine::Engine) takes data once and then evaluates the loss of any parameters.
 //!
 //! ```
-//! use skds::data::Dataset;
-//! use skds::engine::{Engine, LossSpec, cpu::CpuEngine};
-//! use skds::kernel::Kernel;
-//! use skds::model::{Drift, Noise, Parameters};
-//! use skds::objective::{Estimator, Objective};
-//! use skds::Matrix;
+//! use skds::prelude::*;
 //!
 //! // Four samples of two variables, one environment.
 //! let samples = Matrix::from_rows(4, 2, vec![0.1, -0.4, 0.9, 0.2, -0.7, 0.5, 0.3, -0.1]);
@@ -41,6 +54,23 @@
 //! assert_eq!(gradient.biases.len(), 2);
 //! # Ok::<(), skds::Error>(())
 //! ```
+//!
+//! # The map
+//!
+//! From top to bottom the modules follow the data: [`data`] → [`kernel`], [`objective`], [`model`] → [`engine`] →
+//! [`fit`] → [`sample`], [`predict`], [`evaluate`], [`metric`], [`graph`]. [`simulate`] makes data to try methods on.
+//!
+//! # Features
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `gpu` | the GPU engine on wgpu |
+//! | `plot` | pictures as SVG and PNG |
+//! | `cli` | the command `skds`, experiments and benchmarks |
+//! | `serve` | the service and its client |
+//! | `ndarray` | conversions from and to `ndarray::Array2` |
+//!
+//! All but `ndarray` are on by default. Without them the crate is the mathematics on the CPU.
 
 // A build without some features leaves out callers of small helpers, which are not worth a condition each.
 #![cfg_attr(

@@ -247,3 +247,16 @@ fn the_architecture_names_the_rooms_and_modules_there_are() {
         assert!(unknown.is_empty(), "the row of {rooms:?} names {unknown:?}, which are no modules of it");
     }
 }
+
+/// What the README shows is an example, which is compiled with the tests.
+#[test]
+fn the_readmes_program_is_an_example() {
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let example = std::fs::read_to_string(root().join("examples/first_fit.rs")).unwrap();
+    let (_, shown) = readme.split_once("```rust\n").expect("the README shows a program");
+    let (shown, _) = shown.split_once("```").unwrap();
+    let (_, program) = example.split_once("\n\n").expect("the example begins with a comment");
+    assert_eq!(shown, program);
+    let lines = shown.lines().filter(|line| !line.trim().is_empty()).count();
+    assert!(lines <= 15, "the program has {lines} lines");
+}
