@@ -78,11 +78,7 @@
     allow(dead_code, unused_imports, unused_macros)
 )]
 
-#[cfg(feature = "cli")]
-pub mod bench;
 mod bounds;
-#[cfg(feature = "cli")]
-pub mod cli;
 pub mod data;
 pub mod engine;
 mod error;
@@ -104,13 +100,28 @@ pub mod plot;
 pub mod predict;
 pub mod prelude;
 mod progress;
-pub mod report;
+mod report;
 pub mod sample;
-#[cfg(feature = "serve")]
-pub mod serve;
 pub mod simulate;
-pub mod solve;
 mod stderr;
+
+// Not part of the library: public for the program `skds`, its tests and its benches alone.
+#[cfg(feature = "cli")]
+#[doc(hidden)]
+pub mod bench;
+#[cfg(feature = "cli")]
+#[doc(hidden)]
+pub mod cli;
+#[cfg(feature = "serve")]
+#[doc(hidden)]
+pub mod serve;
+#[doc(hidden)]
+pub mod solve;
+
+// The programs of the book compile.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/library.md")]
+mod library_page {}
 
 pub use error::{DeviceFailure, Error, Result};
 pub use front::{Do, Fit, FitProgress, Fitted, Options, Prediction};
