@@ -102,7 +102,7 @@ fn run(picture: &Path) -> Result<()> {
 }
 
 fn print_drift(model: &Model) {
-    let (Drift::Basis { basis, coefficients }, Noise::Basis { amounts }) =
+    let (Drift::Basis(BasisDrift { basis, coefficients }), Noise::Basis { amounts }) =
         (&model.parameters.drift, &model.parameters.noise)
     else {
         return;

@@ -42,7 +42,7 @@ fn run() -> Result<()> {
     };
     let mut loss = CpuEngine.load(&data, &spec)?;
     let mut parameters = Parameters::<f64> {
-        drift: Drift::Linear { weights: Matrix::from_fn(3, 3, |i, j| if i == j { -1.0 } else { 0.0 }) },
+        drift: Drift::linear(Matrix::from_fn(3, 3, |i, j| if i == j { -1.0 } else { 0.0 })),
         biases: vec![0.0; 3],
         noise: Noise::Diagonal { log_noise: vec![0.0; 3] },
         shift: None,
@@ -52,9 +52,7 @@ fn run() -> Result<()> {
     let targets = Matrix::full(1, 3, false);
     let evaluations = minimise(loss.as_mut(), &mut parameters, &targets)?;
 
-    let Drift::Linear { weights: found } = &parameters.drift else {
-        unreachable!("a linear drift stays one")
-    };
+    let found = parameters.drift.linear_weights().unwrap();
     println!("after {evaluations} evaluations the weights are (true ones in brackets)");
     for i in 0..3 {
         let row: Vec<String> =

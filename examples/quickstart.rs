@@ -52,7 +52,7 @@ fn system() -> Model {
     Model {
         names: NAMES.map(String::from).to_vec(),
         ..Model::new(Parameters {
-            drift: Drift::Linear { weights: Matrix::from_rows(5, 5, weights) },
+            drift: Drift::linear(Matrix::from_rows(5, 5, weights)),
             biases: vec![3.4, 3.7, 1.1, 2.6, 2.8],
             noise: Noise::Diagonal { log_noise: vec![-0.4; 5] },
             shift: None,

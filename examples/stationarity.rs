@@ -41,7 +41,7 @@ fn samples(n: usize) -> Result<Dataset> {
 /// dX = (W X + biases) dt + σ dB.
 fn linear(weights: Matrix<f64>, biases: Vec<f64>, noise: Matrix<f64>) -> Parameters<f64> {
     Parameters {
-        drift: Drift::Linear { weights },
+        drift: Drift::linear(weights),
         biases,
         noise: Noise::Full { noise },
         shift: None,

@@ -44,13 +44,13 @@ fn score(model: &Path, test: &Path) -> Result<()> {
 
 /// glucose ↔ insulin → fat, with saturation: a network per variable.
 fn model() -> Model {
-    let drift = Drift::Mlp {
+    let drift = Drift::Mlp(MlpDrift {
         activation: Activation::Tanh,
         // One hidden unit per variable; its own input weight is 0, since −x is part of every drift.
         hidden_weights: Matrix::from_rows(3, 3, vec![0.0, 1.2, 0.0, 1.5, 0.0, 0.0, 0.0, 1.0, 0.0]),
         hidden_biases: Matrix::full(3, 1, 0.0),
         output_weights: Matrix::from_rows(3, 1, vec![-1.0, 1.0, 0.8]),
-    };
+    });
     Model {
         names: ["glucose", "insulin", "fat"].map(String::from).to_vec(),
         ..Model::new(Parameters {

@@ -35,7 +35,7 @@
 //!
 //! // dX = −X dt + dB
 //! let parameters = Parameters::<f64> {
-//!     drift: Drift::Linear { weights: Matrix::from_rows(2, 2, vec![-1.0, 0.0, 0.0, -1.0]) },
+//!     drift: Drift::linear(Matrix::from_rows(2, 2, vec![-1.0, 0.0, 0.0, -1.0])),
 //!     biases: vec![0.0; 2],
 //!     noise: Noise::Diagonal { log_noise: vec![0.0; 2] },
 //!     shift: None,

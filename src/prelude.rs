@@ -20,7 +20,9 @@ pub use crate::fit::{
 pub use crate::front::{Do, Fit, FitProgress, Fitted, Options, Prediction};
 pub use crate::graph::{Effect, Graph};
 pub use crate::kernel::Kernel;
-pub use crate::model::{Activation, Drift, LawKind, Model, Noise, Parameters};
+pub use crate::model::{
+    Activation, BasisDrift, Drift, LawKind, LinearDrift, MlpDrift, Model, Noise, Parameters,
+};
 pub use crate::objective::{Estimator, Objective};
 pub use crate::sample::{Method, SampleSettings};
 pub use crate::{Error, Matrix, Progress, Result};

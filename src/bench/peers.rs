@@ -8,7 +8,7 @@ use super::{Case, Measurement, problem};
 use crate::data::{Array, write_arrays};
 use crate::engine::{Engine, Loss, Place, cpu::CpuEngine};
 use crate::kernel::KernelKind;
-use crate::model::{Drift, Noise, Parameters};
+use crate::model::Parameters;
 use crate::objective::{Estimator, Objective};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -222,13 +222,11 @@ fn write_problem(
     gradient: &Parameters<f32>,
 ) -> Result<()> {
     let (parameters, gradient): (Parameters<f64>, Parameters<f64>) = (parameters.cast(), gradient.cast());
-    let parts = |of: &Parameters<f64>| match (&of.drift, &of.noise) {
-        (Drift::Linear { weights }, Noise::Diagonal { log_noise }) => {
-            (weights.as_slice().to_vec(), of.biases.clone(), log_noise.clone())
-        }
-        _ => unreachable!("problems are linear with diagonal noise"),
+    let parts = |of: &Parameters<f64>| -> Result<_> {
+        let weights = of.drift.linear_weights()?.as_slice().to_vec();
+        Ok((weights, of.biases.clone(), of.noise.log_noise()?.to_vec()))
     };
-    let ((w, b, s), (grad_w, grad_b, grad_s)) = (parts(&parameters), parts(&gradient));
+    let ((w, b, s), (grad_w, grad_b, grad_s)) = (parts(&parameters)?, parts(&gradient)?);
     let d = samples.cols();
     let array = |name, shape: Vec<usize>, values| Array { name, shape, values };
     write_arrays(

@@ -100,7 +100,7 @@ pub fn problem(n: usize, d: usize) -> (Dataset, Parameters<f32>) {
     let samples = matrix(n, d, 1.0);
     let weights = matrix(d, d, 1.0 / (d as f64).sqrt());
     let parameters = Parameters {
-        drift: Drift::Linear { weights },
+        drift: Drift::linear(weights),
         biases: matrix(1, d, 1.0).as_slice().to_vec(),
         noise: Noise::Diagonal { log_noise: matrix(1, d, 0.3).as_slice().to_vec() },
         shift: None,

@@ -7,7 +7,7 @@ use crate::engine::cpu::CpuTraining;
 use crate::engine::{Adam, Batches, LossSpec, Place, Training, TrainingSpec};
 use crate::fit;
 use crate::kernel::{Bandwidth, Kernel};
-use crate::model::{Activation, Drift, Noise, Parameters, Penalty, PenaltyKind};
+use crate::model::{Activation, Drift, MlpDrift, Noise, Parameters, Penalty, PenaltyKind};
 use crate::numeric::matmul;
 use crate::objective::{Estimator, Objective};
 use crate::simulate;
@@ -35,13 +35,13 @@ pub struct StepRow {
 fn parameters(d: usize, hidden: usize, rng: &mut ChaCha8Rng) -> Parameters<f32> {
     let mut random = |rows, cols| Matrix::from_fn(rows, cols, |_, _| rng.random_range(-0.05f32..0.05));
     let drift = match hidden {
-        0 => Drift::Linear { weights: random(d, d) },
-        h => Drift::Mlp {
+        0 => Drift::linear(random(d, d)),
+        h => Drift::Mlp(MlpDrift {
             activation: Activation::Sigmoid,
             hidden_weights: random(d * h, d),
             hidden_biases: random(d, h),
             output_weights: random(d, h),
-        },
+        }),
     };
     Parameters {
         drift,

@@ -140,7 +140,7 @@ impl<'a> Report<'a> {
             model: model.parameters.drift.name(),
             law: model.members.is_empty().then(|| model.law.name()),
             members: model.members.len(),
-            standardized: model.standardization.is_some() || model.parameters.is_basis(),
+            standardized: model.standardization.is_some() || model.parameters.drift.effects_in_deviations(),
             variables: &model.names,
             total: graph.effects().len(),
             threshold: args.threshold,

@@ -65,6 +65,10 @@ impl GpuEngine {
         match self.0 {}
     }
 
+    pub(crate) fn can_simulate(&self, _: &Parameters<f64>) -> bool {
+        match self.0 {}
+    }
+
     /// Never called.
     pub fn walk<T: Scalar>(
         &self,

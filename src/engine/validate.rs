@@ -4,7 +4,7 @@ use super::cpu::CpuEngine;
 use super::{Engine, LossSpec, Precision};
 use crate::data::Dataset;
 use crate::kernel::KernelKind;
-use crate::model::{Activation, Drift, Noise, Parameters};
+use crate::model::{Activation, Drift, MlpDrift, Noise, Parameters};
 use crate::objective::{Estimator, Objective};
 use crate::{Matrix, Result};
 use rand::{RngExt, SeedableRng};
@@ -149,15 +149,15 @@ fn parameters(seed: u64, (rows, d): Shape, model: ModelShape) -> Parameters<f64>
         matrix
     };
     let drift = match model.activation {
-        None => Drift::Linear { weights: with_diagonal(&mut rng, -1.0) },
+        None => Drift::linear(with_diagonal(&mut rng, -1.0)),
         Some(activation) => {
             let h = rng.random_range(2..5);
-            Drift::Mlp {
+            Drift::Mlp(MlpDrift {
                 activation,
                 hidden_weights: matrix(&mut rng, d * h, d, scale),
                 hidden_biases: matrix(&mut rng, d, h, 0.5),
                 output_weights: matrix(&mut rng, d, h, 0.7),
-            }
+            })
         }
     };
     let noise = if model.full {

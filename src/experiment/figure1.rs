@@ -101,7 +101,7 @@ fn theta((alpha, sigma): (f64, f64)) -> [f64; 3] {
 /// dX = (w X + β) dt + √a dB.
 fn line_model([w, beta, a]: [f64; 3]) -> Parameters<f64> {
     Parameters {
-        drift: Drift::Linear { weights: Matrix::full(1, 1, w) },
+        drift: Drift::linear(Matrix::full(1, 1, w)),
         biases: vec![beta],
         noise: Noise::Full { noise: Matrix::full(1, 1, a.sqrt()) },
         shift: None,
@@ -218,10 +218,7 @@ fn check_against_engine(form: &QuadraticForm, loss: &mut dyn Loss<f64>) -> Resul
     let parameters = line_model(theta(at));
     let mut gradient = parameters.zeros_like();
     let direct = loss.evaluate(&parameters, Some(&mut gradient))?;
-    let Noise::Full { noise: by_sigma } = &gradient.noise else {
-        unreachable!("a gradient has its model's shape")
-    };
-    let [by_alpha, by_sigma] = [4.0 * gradient.biases[0], by_sigma[(0, 0)]];
+    let [by_alpha, by_sigma] = [4.0 * gradient.biases[0], gradient.noise.matrix()?[(0, 0)]];
     let short_cut = form.gradient(at);
     for (short, engine) in [(form.value(at), direct), (short_cut[0], by_alpha), (short_cut[1], by_sigma)] {
         if (short - engine).abs() > 1e-9 * engine.abs() {

@@ -6,7 +6,7 @@ use super::tuning::resampled;
 use super::{MARGIN, PreparedFit, Tuning, bounds};
 use crate::data::Dataset;
 use crate::engine::LossSpec;
-use crate::model::{Drift, Intervals, LawKind, Member, Parameters, Penalty, PenaltyKind};
+use crate::model::{Intervals, LawKind, Member, Parameters, Penalty, PenaltyKind};
 use crate::objective::Estimator;
 use crate::solve::moments::Tolerance;
 use crate::solve::{Design, Exact, Spec, fits_at_once};
@@ -93,11 +93,10 @@ impl PreparedFit {
 
     /// Stable if it shall be, and in the data's units.
     fn kept(&self, mut parameters: Parameters<f64>, law: LawKind) -> Result<Parameters<f64>> {
-        if let (Drift::Linear { weights }, LawKind::Diffusion) = (&mut parameters.drift, law)
-            && self.recipe.stabilize
-        {
+        if law == LawKind::Diffusion && self.recipe.stabilize {
+            let weights = parameters.drift.linear_weights_mut()?;
             *weights = shrunk(weights, MARGIN)?;
         }
-        Ok(self.in_data_units(&parameters))
+        self.in_data_units(&parameters)
     }
 }

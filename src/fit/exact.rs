@@ -6,7 +6,7 @@ use super::{PenaltyStrength, PreparedFit, Recipe, Solver, Stability, TargetChoic
 use crate::data::Dataset;
 use crate::engine::LossSpec;
 use crate::engine::gpu::GpuEngine;
-use crate::model::{Drift, LawKind, Member, Model, PenaltyKind};
+use crate::model::{LawKind, Member, Model, PenaltyKind};
 use crate::objective::{Estimator, Objective};
 use crate::solve::moments::Tolerance;
 use crate::solve::{Exact, Quadratic, QuadraticSpec, Solution, Spec, has_room};
@@ -211,10 +211,11 @@ impl PreparedFit {
         let mut members = Vec::new();
         for (weight, Fit { candidate, mut parameters, .. }) in fits {
             let law = candidate.method.law();
-            if let (Drift::Linear { weights }, LawKind::Diffusion) = (&mut parameters.drift, law) {
+            if law == LawKind::Diffusion {
+                let weights = parameters.drift.linear_weights_mut()?;
                 *weights = stability.include(weights, self.recipe.stabilize)?;
             }
-            members.push(Member { weight, law, parameters: self.in_data_units(&parameters) });
+            members.push(Member { weight, law, parameters: self.in_data_units(&parameters)? });
         }
         let mut model = match &members[..] {
             [only] => Model { law: only.law, ..Model::new(only.parameters.clone()) },

@@ -4,7 +4,7 @@
 //! the penalty per effect, which every solver takes.
 
 use crate::files::input;
-use crate::model::{Drift, Parameters, REFUSED};
+use crate::model::{InputWeightsMut, Parameters};
 use crate::named::by_name;
 use crate::named::named;
 use crate::{Error, Matrix, Result, Scalar};
@@ -144,17 +144,16 @@ impl Knowledge {
     }
 
     /// Sets every weight of a forbidden effect to 0: the input weights of the source into the target's network.
-    pub(super) fn clear_forbidden<T: Scalar>(&self, parameters: &mut Parameters<T>) {
-        let (weights, units) = match &mut parameters.drift {
-            Drift::Linear { weights } => (weights, 1),
-            Drift::Mlp { hidden_weights, hidden_biases, .. } => (hidden_weights, hidden_biases.cols()),
-            Drift::Basis { .. } => unreachable!("{REFUSED}"),
+    pub(super) fn clear_forbidden<T: Scalar>(&self, parameters: &mut Parameters<T>) -> Result<()> {
+        let Some(InputWeightsMut { weights, units, .. }) = parameters.drift.arrays_mut().inputs_mut() else {
+            return Err(parameters.drift.without("weights between variables to hold at 0"));
         };
         for unit in 0..weights.rows() {
             let known = self.multipliers.row(unit / units);
             let row = weights.row_mut(unit).iter_mut().zip(known);
             row.filter(|(_, known)| **known == FORBIDDEN).for_each(|(weight, _)| *weight = T::ZERO);
         }
+        Ok(())
     }
 
     /// Every edge as a line of text: what fits that differ in them are told apart by.

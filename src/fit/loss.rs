@@ -355,6 +355,6 @@ mod tests {
         assert!(!ModelLoss::new(&model, &as_is).unwrap().is_standardized());
         model.standardization = model.reference.take();
         assert!(ModelLoss::new(&model, &as_is).unwrap_err().to_string().contains("are in standard units"));
-        assert!(matches!(model.parameters.drift, Drift::Linear { .. }));
+        assert!(matches!(model.parameters.drift, Drift::Linear(LinearDrift { .. })));
     }
 }

@@ -151,7 +151,6 @@ impl PreparedFit {
     /// ```
     /// use skds::data::Dataset;
     /// use skds::fit::{Edge, EdgeKind, Knowledge, PreparedFit, Settings};
-    /// use skds::model::Drift;
     /// use skds::{Matrix, Progress};
     ///
     /// let samples = Matrix::from_fn(64, 2, |i, j| ((7 * i + 3 * j) as f64).sin());
@@ -160,7 +159,7 @@ impl PreparedFit {
     /// let known = Knowledge::new(data.names(), vec![never])?;
     /// let settings = Settings { lambda: Some(0.01), ..Settings::default() };
     /// let fit = PreparedFit::with_knowledge(&data, &settings, known)?.solve(None, &Progress::default())?;
-    /// let Drift::Linear { weights } = &fit.model.parameters.drift else { unreachable!() };
+    /// let weights = fit.model.parameters.drift.linear_weights()?;
     /// assert_eq!(weights[(0, 1)], 0.0);
     /// # Ok::<(), skds::Error>(())
     /// ```
@@ -267,10 +266,10 @@ impl PreparedFit {
     }
 
     /// Parameters of a fit in the data's units.
-    fn in_data_units(&self, parameters: &Parameters<f64>) -> Parameters<f64> {
+    fn in_data_units(&self, parameters: &Parameters<f64>) -> Result<Parameters<f64>> {
         match &self.units {
             Some(units) => parameters.in_units_of(units, self.basis.as_ref()),
-            None => parameters.clone(),
+            None => Ok(parameters.clone()),
         }
     }
 
@@ -287,11 +286,11 @@ impl PreparedFit {
         let Some(AdamRecipe { steps, .. }) = self.recipe.solver.adam() else {
             return Err(Error::invalid("the solver is exact, expected adam to take steps with"));
         };
-        let mut start = start::parameters(&self.data, &self.recipe, &self.targets);
+        let mut start = start::parameters(&self.data, &self.recipe, &self.targets)?;
         let mut free = start::free(&start, &self.targets);
         if let Some(knowledge) = &self.knowledge {
-            knowledge.clear_forbidden(&mut start);
-            knowledge.clear_forbidden(&mut free);
+            knowledge.clear_forbidden(&mut start)?;
+            knowledge.clear_forbidden(&mut free)?;
         }
         let charges = self.knowledge.as_ref().map(Knowledge::charges);
         let mut training: Box<dyn Training> = match gpu {
@@ -360,7 +359,7 @@ impl PreparedFit {
     fn finish(&self, parameters: Parameters<f64>, loss: &LossSpec) -> Result<(Model, Stability)> {
         let mut model = Model { names: self.data.names().to_vec(), ..Model::new(parameters) };
         let stability = stabilize::stabilize(&mut model, &self.data, loss, self.recipe.stabilize)?;
-        model.parameters = self.in_data_units(&model.parameters);
+        model.parameters = self.in_data_units(&model.parameters)?;
         self.describe(&mut model);
         Ok((model, stability))
     }

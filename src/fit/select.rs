@@ -133,7 +133,7 @@ impl Search<'_> {
                     None => path(&exacts[h], fit, &lambdas)?,
                     Some(rows) => path(&self.pass(None, rows, bandwidths[h])?, fit, &lambdas)?,
                 };
-                Ok(fits.iter().map(|fit| judge.held_out_loss(fit, held_out)).collect())
+                fits.iter().map(|fit| judge.held_out_loss(fit, held_out)).collect()
             })
             .collect::<Result<_>>()?;
         let mut cells: Vec<ScoredSetting> = (0..exacts.len() * PENALTIES)

@@ -10,7 +10,7 @@
 use crate::data::Dataset;
 use crate::engine::cpu::CpuEngine;
 use crate::engine::{Engine, LossSpec};
-use crate::model::{Basis, Drift, Model, Parameters};
+use crate::model::{Drift, Model, Parameters};
 use crate::numeric::statistics::moments;
 use crate::sample::{
     EulerSettings, Intervention, Method, SampleSettings, spectral_abscissa, stationary_samples,
@@ -83,19 +83,8 @@ impl Stability {
 /// Looks at the model; with `repair`, replaces an unstable linear drift by a stable one.
 pub fn stabilize(model: &mut Model, data: &Dataset, spec: &LossSpec, repair: bool) -> Result<Stability> {
     let unharmed = Stability::unharmed;
-    let weights = match &model.parameters.drift {
-        Drift::Linear { weights } => weights.clone(),
-        Drift::Mlp { .. } => {
-            return Ok(match widest(model, data) {
-                Ok(widest) => Stability { widest, ..unharmed(None, true) },
-                Err(Error::NonFinite(_)) => unharmed(None, false),
-                Err(other) => return Err(other),
-            });
-        }
-        Drift::Basis { basis, .. } => {
-            let basis = basis.clone();
-            return Ok(Stability { outside: Some(share_outside(model, &basis)?), ..unharmed(None, true) });
-        }
+    let Ok(weights) = model.parameters.drift.linear_weights().cloned() else {
+        return stability_by_simulation(model, data);
     };
     let abscissa = spectral_abscissa(&weights)?;
     if abscissa <= -MARGIN || !repair {
@@ -103,7 +92,7 @@ pub fn stabilize(model: &mut Model, data: &Dataset, spec: &LossSpec, repair: boo
     }
     let factor = largest_factor(&weights)?;
     let before = loss(&model.parameters, data, spec)?;
-    model.parameters.drift = Drift::Linear { weights: scaled(&weights, factor) };
+    model.parameters.drift = Drift::linear(scaled(&weights, factor));
     let after = loss(&model.parameters, data, spec)?;
     Ok(Stability {
         factor: Some(factor),
@@ -111,6 +100,19 @@ pub fn stabilize(model: &mut Model, data: &Dataset, spec: &LossSpec, repair: boo
         loss_after: Some(after),
         ..unharmed(Some(abscissa), abscissa < 0.0)
     })
+}
+
+/// Whether a drift that is not linear leads its law away from the data, or has none.
+fn stability_by_simulation(model: &Model, data: &Dataset) -> Result<Stability> {
+    let unharmed = Stability::unharmed;
+    if let Some(bounds) = model.parameters.drift.dynamics().bounds() {
+        return Ok(Stability { outside: Some(share_outside(model, bounds)?), ..unharmed(None, true) });
+    }
+    match widest(model, data) {
+        Ok(widest) => Ok(Stability { widest, ..unharmed(None, true) }),
+        Err(Error::NonFinite(_)) => Ok(unharmed(None, false)),
+        Err(other) => Err(other),
+    }
 }
 
 /// W with its effects between variables multiplied by `factor`.
@@ -161,14 +163,14 @@ fn loss(parameters: &Parameters<f64>, data: &Dataset, spec: &LossSpec) -> Result
 }
 
 /// How much of the law lies outside of the box around the data.
-fn share_outside(model: &Model, basis: &Basis) -> Result<f64> {
+fn share_outside(model: &Model, (low, high): (&[f64], &[f64])) -> Result<f64> {
     let settings = SampleSettings { method: Method::Euler, ..SampleSettings::default() };
     let mut samples = stationary_samples(model, &Intervention::none(model.dim()), 256, &settings, 0)?;
     if let Some(units) = &model.standardization {
         units.apply_to(&mut samples);
     }
     let inside = |i: &usize| {
-        let row = samples.row(*i).iter().zip(basis.low.iter().zip(&basis.high));
+        let row = samples.row(*i).iter().zip(low.iter().zip(high));
         row.into_iter().all(|(x, (low, high))| (low..=high).contains(&x))
     };
     Ok(1.0 - (0..samples.rows()).filter(inside).count() as f64 / samples.rows() as f64)
@@ -202,13 +204,13 @@ const CHAINS: usize = 64;
 mod tests {
     use super::*;
     use crate::kernel::Kernel;
-    use crate::model::{Activation, Noise};
+    use crate::model::{Activation, MlpDrift, Noise};
     use crate::objective::{Estimator, Objective};
 
     fn model(effect: f64) -> Model {
         let weights = Matrix::from_rows(2, 2, vec![-1.0, effect, effect, -1.0]);
         Model::new(Parameters {
-            drift: Drift::Linear { weights },
+            drift: Drift::linear(weights),
             biases: vec![0.0; 2],
             noise: Noise::Diagonal { log_noise: vec![0.0; 2] },
             shift: None,
@@ -230,12 +232,12 @@ mod tests {
     /// Two variables that push each other: to either side if `gain` is large.
     fn pair_of_networks(gain: f64, activation: Activation) -> Model {
         Model::new(Parameters {
-            drift: Drift::Mlp {
+            drift: Drift::Mlp(MlpDrift {
                 activation,
                 hidden_weights: Matrix::from_rows(2, 2, vec![0.0, 1.0, 1.0, 0.0]),
                 hidden_biases: Matrix::full(2, 1, 0.0),
                 output_weights: Matrix::full(2, 1, gain),
-            },
+            }),
             biases: vec![-0.5 * gain; 2],
             noise: Noise::Diagonal { log_noise: vec![0.0; 2] },
             shift: None,

@@ -1,9 +1,9 @@
 //! What a fit starts from: parameters near zero, shifts near where the data says, and what stays fixed.
 
 use super::{DriftForm, Recipe, TargetChoice};
-use crate::Matrix;
 use crate::data::Dataset;
-use crate::model::{Drift, Noise, Parameters, REFUSED};
+use crate::model::{Drift, MlpDrift, Noise, Parameters};
+use crate::{Error, Matrix, Result};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
@@ -22,7 +22,7 @@ pub(super) fn targets(data: &Dataset, choice: TargetChoice) -> Matrix<bool> {
 }
 
 /// The parameters before the first step.
-pub(super) fn parameters(data: &Dataset, recipe: &Recipe, targets: &Matrix<bool>) -> Parameters<f32> {
+pub(super) fn parameters(data: &Dataset, recipe: &Recipe, targets: &Matrix<bool>) -> Result<Parameters<f32>> {
     let (d, e) = (data.dim(), data.environments());
     let mut rng = ChaCha8Rng::seed_from_u64(recipe.seed);
     let mut small = |rows: usize, cols: usize| {
@@ -32,14 +32,16 @@ pub(super) fn parameters(data: &Dataset, recipe: &Recipe, targets: &Matrix<bool>
         })
     };
     let drift = match recipe.form {
-        DriftForm::Basis { .. } => unreachable!("{REFUSED}"),
-        DriftForm::Linear => Drift::Linear { weights: small(d, d) },
-        DriftForm::Mlp { hidden, activation } => Drift::Mlp {
+        DriftForm::Basis { .. } => {
+            return Err(Error::invalid("the model is basis, expected linear or mlp to take steps from"));
+        }
+        DriftForm::Linear => Drift::linear(small(d, d)),
+        DriftForm::Mlp { hidden, activation } => Drift::Mlp(MlpDrift {
             activation,
             hidden_weights: small(d * hidden, d),
             hidden_biases: small(d, hidden),
             output_weights: small(d, hidden),
-        },
+        }),
     };
     let mut parameters = Parameters {
         drift,
@@ -49,7 +51,7 @@ pub(super) fn parameters(data: &Dataset, recipe: &Recipe, targets: &Matrix<bool>
         log_scale: recipe.learn_scale.then(|| Matrix::full(e, d, 0.0)),
     };
     parameters.impose_fixed(targets);
-    parameters.cast()
+    Ok(parameters.cast())
 }
 
 /// How far the mean of each target is from its mean over the environments that nobody intervened in (the first

@@ -2,7 +2,7 @@
 
 use super::{PreparedFit, TargetChoice};
 use crate::data::Dataset;
-use crate::model::{Drift, Model};
+use crate::model::Model;
 use crate::named::by_name;
 use crate::named::named;
 use serde::Serialize;
@@ -57,7 +57,7 @@ impl PreparedFit {
         let evidence = evidence(&self.data, known);
         let named = |(name, by): (&String, &Evidence)| VariableSupport { name: name.clone(), by: *by };
         let mut pairs = Vec::new();
-        if let Drift::Linear { weights } = &model.parameters.drift {
+        if let Ok(weights) = model.parameters.drift.linear_weights() {
             let open: Vec<usize> =
                 (0..evidence.len()).filter(|&j| evidence[j] != Evidence::Intervention).collect();
             for (at, &i) in open.iter().enumerate() {
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
     use crate::Matrix;
     use crate::fit::Settings;
-    use crate::model::{Noise, Parameters};
+    use crate::model::{Drift, Noise, Parameters};
 
     /// Three variables: the second environment intervenes on 0 and moves 1 along, by so many standard errors.
     fn data(errors: f64) -> Dataset {
@@ -176,7 +176,7 @@ mod tests {
         let settings = Settings { lambda: Some(0.1), ..Settings::default() };
         let problem = PreparedFit::new(&data(errors), &settings).unwrap();
         let parameters = Parameters {
-            drift: Drift::Linear { weights: Matrix::from_rows(3, 3, weights) },
+            drift: Drift::linear(Matrix::from_rows(3, 3, weights)),
             biases: vec![0.0; 3],
             noise: Noise::Diagonal { log_noise: vec![0.0; 3] },
             shift: None,

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// x0 drives x1: dX = W X dt + dB.
 fn chain() -> Model {
     Model::new(Parameters {
-        drift: Drift::Linear { weights: Matrix::from_rows(2, 2, vec![-1.0, 0.0, 0.5, -1.0]) },
+        drift: Drift::linear(Matrix::from_rows(2, 2, vec![-1.0, 0.0, 0.5, -1.0])),
         biases: vec![0.0; 2],
         noise: Noise::Diagonal { log_noise: vec![0.0; 2] },
         shift: None,

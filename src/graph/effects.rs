@@ -1,6 +1,6 @@
 //! From a model to its effects.
 
-use crate::model::{Drift, Model, Parameters};
+use crate::model::{Model, Parameters};
 use crate::{Error, Matrix, Result};
 
 /// The effect of one variable on another.
@@ -61,7 +61,7 @@ impl Graph {
         let mut effects = Vec::new();
         for target in 0..d {
             for source in (0..d).filter(|&source| source != target) {
-                let strength = strength(&model.parameters, source, target);
+                let strength = model.parameters.drift.dynamics().effect(source, target)?;
                 if !strength.is_finite() {
                     return Err(Error::NonFinite(format!(
                         "the effect of '{}' on '{}' is {strength}, expected a finite number",
@@ -143,58 +143,20 @@ impl Graph {
 /// A strength in standard units: the parameters of a model in standard units would give it.
 fn standard(model: &Model, source: usize, target: usize, strength: f64) -> Option<f64> {
     let scale = &model.reference.as_ref()?.scale;
-    match &model.parameters.drift {
-        Drift::Linear { .. } => Some(strength * scale[source] / scale[target]),
-        Drift::Mlp { .. } => Some(strength * scale[source]),
-        // In deviations already.
-        Drift::Basis { .. } => None,
-    }
+    model.parameters.drift.dynamics().standard_effect(strength, scale[source], scale[target])
 }
 
 /// Norms of an MLP's weights have none: an interval of single weights says nothing of them.
 fn interval(model: &Model, source: usize, target: usize) -> Option<(f64, f64)> {
     let intervals = model.intervals.as_ref()?;
-    match (&intervals.low.drift, &intervals.high.drift) {
-        (Drift::Linear { weights: low }, Drift::Linear { weights: high }) => {
-            Some((low[(target, source)], high[(target, source)]))
-        }
-        _ => None,
-    }
-}
-
-fn strength(parameters: &Parameters<f64>, source: usize, target: usize) -> f64 {
-    match &parameters.drift {
-        Drift::Basis { basis, coefficients } => {
-            let row = coefficients.row(target);
-            let acting: Vec<usize> = (0..basis.features())
-                .filter(|&p| row[p] != 0.0 && basis.variables(p).contains(&source))
-                .collect();
-            let size = |p: usize| row[p] * basis.scales[p] / basis.spread[target];
-            let norm = acting.iter().fold(0.0, |norm: f64, &p| norm.hypot(size(p)));
-            let drift = |by: f64| {
-                let mut x = basis.centre.clone();
-                x[source] += by * basis.spread[source];
-                acting.iter().map(|&p| row[p] * basis.feature_at(p, &x)).sum::<f64>()
-            };
-            if drift(1.0) < drift(-1.0) { -norm } else { norm }
-        }
-        Drift::Linear { weights } => weights[(target, source)],
-        Drift::Mlp { hidden_weights, output_weights, .. } => {
-            let outputs = output_weights.row(target);
-            let seen = |k: usize| hidden_weights[(target * outputs.len() + k, source)];
-            // By hypot, because squares of weights may overflow or vanish where the norm does not.
-            let norm = (0..outputs.len()).fold(0.0, |norm: f64, k| norm.hypot(seen(k)));
-            let slope: f64 = outputs.iter().enumerate().map(|(k, output)| output * seen(k)).sum();
-            // `signum` gives 0 a sign.
-            if slope == 0.0 { 0.0 } else { norm * slope.signum() }
-        }
-    }
+    let end = |side: &Parameters<f64>| Some(side.drift.linear_weights().ok()?[(target, source)]);
+    Some((end(&intervals.low)?, end(&intervals.high)?))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Activation, LawKind, Member, Noise};
+    use crate::model::{Activation, Drift, LawKind, Member, MlpDrift, Noise};
 
     fn model(drift: Drift<f64>, names: &[&str]) -> Model {
         let d = names.len();
@@ -205,17 +167,17 @@ mod tests {
 
     fn linear() -> Model {
         let weights = Matrix::from_rows(3, 3, vec![-1.0, 0.5, 0.0, -2.0, -1.0, -0.5, 0.5, 0.0, -1.0]);
-        model(Drift::Linear { weights }, &["c", "b", "a"])
+        model(Drift::linear(weights), &["c", "b", "a"])
     }
 
     /// Two networks of two units; each sees itself with 9, which must not count.
     fn mlp(outputs: [f64; 4]) -> Model {
-        let drift = Drift::Mlp {
+        let drift = Drift::Mlp(MlpDrift {
             activation: Activation::Tanh,
             hidden_weights: Matrix::from_rows(4, 2, vec![9.0, 3.0, 9.0, 4.0, -6.0, 9.0, 8.0, 9.0]),
             hidden_biases: Matrix::full(2, 2, 1.0),
             output_weights: Matrix::from_rows(2, 2, outputs.to_vec()),
-        };
+        });
         model(drift, &["a", "b"])
     }
 
@@ -236,7 +198,7 @@ mod tests {
     fn an_ensemble_says_in_how_many_members_an_effect_is() {
         let member = |effect: f64, weight: f64| {
             let weights = Matrix::from_rows(2, 2, vec![-1.0, 0.0, effect, -1.0]);
-            let parameters = model(Drift::Linear { weights }, &["a", "b"]).parameters;
+            let parameters = model(Drift::linear(weights), &["a", "b"]).parameters;
             Member { weight, law: LawKind::Diffusion, parameters }
         };
         let members = vec![member(0.5, 0.25), member(0.0, 0.5), member(1.0, 0.25)];
@@ -271,10 +233,10 @@ mod tests {
     #[test]
     fn extreme_weights_keep_their_norm_or_are_refused() {
         let mut model = mlp([1.0; 4]);
-        let Drift::Mlp { hidden_weights, .. } = &mut model.parameters.drift else { unreachable!() };
+        let Drift::Mlp(MlpDrift { hidden_weights, .. }) = &mut model.parameters.drift else { unreachable!() };
         hidden_weights.as_mut_slice().fill(1e200);
         assert!((Graph::of(&model).unwrap().effects()[0].strength / 2f64.sqrt() / 1e200 - 1.0).abs() < 1e-15);
-        let Drift::Mlp { hidden_weights, .. } = &mut model.parameters.drift else { unreachable!() };
+        let Drift::Mlp(MlpDrift { hidden_weights, .. }) = &mut model.parameters.drift else { unreachable!() };
         hidden_weights.as_mut_slice().fill(f64::MAX);
         let error = Graph::of(&model).unwrap_err();
         assert!(matches!(error, Error::NonFinite(_)), "{error}");
@@ -287,7 +249,7 @@ mod tests {
         model.names.pop();
         assert!(Graph::of(&model).unwrap_err().to_string().contains("2 names, expected 3"));
         let mut model = linear();
-        model.parameters.drift = Drift::Linear { weights: Matrix::full(2, 3, 1.0) };
+        model.parameters.drift = Drift::linear(Matrix::full(2, 3, 1.0));
         assert!(Graph::of(&model).unwrap_err().to_string().contains("[3, 3]"));
     }
 }

@@ -220,7 +220,7 @@ mod tests {
         let mut weights = Matrix::full(4, 4, 0.0);
         (weights[(1, 0)], weights[(0, 2)], weights[(2, 3)]) = (0.1 + 0.2, -2.0, 1e-300);
         let parameters = Parameters {
-            drift: Drift::Linear { weights },
+            drift: Drift::linear(weights),
             biases: vec![0.0; 4],
             noise: Noise::Diagonal { log_noise: vec![0.0; 4] },
             shift: None,

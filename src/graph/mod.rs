@@ -7,7 +7,7 @@
 //!
 //! // x0 drives x1 with weight 0.5.
 //! let model = Model::new(Parameters {
-//!     drift: Drift::Linear { weights: Matrix::from_rows(2, 2, vec![-1.0, 0.0, 0.5, -1.0]) },
+//!     drift: Drift::linear(Matrix::from_rows(2, 2, vec![-1.0, 0.0, 0.5, -1.0])),
 //!     biases: vec![0.0; 2],
 //!     noise: Noise::Diagonal { log_noise: vec![0.0; 2] },
 //!     shift: None,

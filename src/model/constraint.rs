@@ -4,7 +4,8 @@
 //! identifiability), so one number per variable is fixed: w_jj = −1 for the linear model; for the MLP, whose
 //! reversion −x_j is part of its form, the own input weight, 0.
 
-use super::{Drift, Parameters};
+use super::Parameters;
+use super::family::InputWeightsMut;
 use crate::{Matrix, Scalar};
 
 impl<T: Scalar> Parameters<T> {
@@ -13,11 +14,7 @@ impl<T: Scalar> Parameters<T> {
     /// # Panics
     /// If `targets` is not E × d.
     pub fn impose_fixed(&mut self, targets: &Matrix<bool>) {
-        let speed = match self.drift {
-            Drift::Linear { .. } => -T::ONE,
-            Drift::Mlp { .. } | Drift::Basis { .. } => T::ZERO,
-        };
-        self.overwrite_fixed(speed, targets);
+        self.overwrite_fixed(|own| own, targets);
     }
 
     /// Sets a gradient to 0 at every entry that [`impose_fixed`](Self::impose_fixed) fixes.
@@ -25,19 +22,13 @@ impl<T: Scalar> Parameters<T> {
     /// # Panics
     /// If `targets` is not E × d.
     pub fn mask_fixed(&mut self, targets: &Matrix<bool>) {
-        self.overwrite_fixed(T::ZERO, targets);
+        self.overwrite_fixed(|_| T::ZERO, targets);
     }
 
-    fn overwrite_fixed(&mut self, speed: T, targets: &Matrix<bool>) {
-        let d = self.dim();
-        match &mut self.drift {
-            Drift::Linear { weights } => (0..d).for_each(|j| weights[(j, j)] = speed),
-            Drift::Mlp { hidden_weights, hidden_biases, .. } => {
-                let h = hidden_biases.cols();
-                (0..d * h).for_each(|unit| hidden_weights[(unit, unit / h)] = speed);
-            }
-            // Its speed is fixed by its noise.
-            Drift::Basis { .. } => {}
+    /// `value` is given what a variable's weight on itself is held at. A drift without such weights fixes its speed by its noise.
+    fn overwrite_fixed(&mut self, value: impl Fn(T) -> T, targets: &Matrix<bool>) {
+        if let Some(InputWeightsMut { weights, units, own }) = self.drift.arrays_mut().inputs_mut() {
+            (0..weights.rows()).for_each(|unit| weights[(unit, unit / units)] = value(own));
         }
         for table in [&mut self.shift, &mut self.log_scale].into_iter().flatten() {
             assert_eq!(
@@ -57,7 +48,7 @@ impl<T: Scalar> Parameters<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Activation, Noise};
+    use crate::model::{Activation, Drift, MlpDrift, Noise};
 
     fn ones(drift: Drift<f64>) -> Parameters<f64> {
         Parameters {
@@ -72,28 +63,28 @@ mod tests {
     #[test]
     fn only_fixed_entries_change() {
         let targets = Matrix::from_rows(2, 2, vec![false, false, false, true]);
-        let mut linear = ones(Drift::Linear { weights: Matrix::full(2, 2, 1.0) });
+        let mut linear = ones(Drift::linear(Matrix::full(2, 2, 1.0)));
         linear.impose_fixed(&targets);
-        let Drift::Linear { weights } = &linear.drift else { unreachable!() };
+        let weights = linear.drift.linear_weights().unwrap();
         assert_eq!(weights.as_slice(), [-1.0, 1.0, 1.0, -1.0]);
         assert_eq!(linear.shift.as_ref().unwrap().as_slice(), [0.0, 0.0, 0.0, 1.0]);
         assert_eq!(linear.log_scale.as_ref().unwrap().as_slice(), [0.0, 0.0, 0.0, 1.0]);
         assert_eq!(linear.biases, [1.0, 1.0]);
         linear.mask_fixed(&targets);
-        let Drift::Linear { weights } = &linear.drift else { unreachable!() };
+        let weights = linear.drift.linear_weights().unwrap();
         assert_eq!(weights.as_slice(), [0.0, 1.0, 1.0, 0.0]);
     }
 
     #[test]
     fn own_inputs_of_every_unit_are_fixed() {
-        let mut mlp = ones(Drift::Mlp {
+        let mut mlp = ones(Drift::Mlp(MlpDrift {
             activation: Activation::Tanh,
             hidden_weights: Matrix::full(4, 2, 1.0),
             hidden_biases: Matrix::full(2, 2, 1.0),
             output_weights: Matrix::full(2, 2, 1.0),
-        });
+        }));
         mlp.impose_fixed(&Matrix::full(2, 2, true));
-        let Drift::Mlp { hidden_weights, .. } = &mlp.drift else { unreachable!() };
+        let Drift::Mlp(MlpDrift { hidden_weights, .. }) = &mlp.drift else { unreachable!() };
         assert_eq!(hidden_weights.as_slice(), [0.0, 1.0, 0.0, 1.0, 1.0, 0.0, 1.0, 0.0]);
     }
 }

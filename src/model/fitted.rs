@@ -1,7 +1,7 @@
 //! A fitted model as it is handed on: parameters with the names, units, targets and settings they belong to.
 
 use super::file::{HIGH, LOW};
-use super::{Drift, LawKind, Member, Parameters, TensorFile, lists};
+use super::{LawKind, Member, Parameters, TensorFile, lists};
 use crate::data::{Dataset, Standardization, default_names, position_of};
 use crate::{Error, Matrix, Result};
 use serde::Serialize;
@@ -78,25 +78,29 @@ impl Model {
     }
 
     /// The same model with its parameters in standard units, where one is known by which to measure: what is computed there
-    /// is the same whatever the data's units. Functions of the data's units stay what they are.
+    /// is the same whatever the data's units. A drift that has no form in other units, such as one of given functions, stays
+    /// what it is.
     pub fn in_standard_units(&self) -> Cow<'_, Model> {
         match &self.reference {
-            Some(reference) if self.standardization.is_none() && !self.parameters.is_basis() => {
-                let inside =
-                    |parameters: &Parameters<f64>| parameters.in_units_of(&reference.inverse(), None);
-                let member =
-                    |member: &Member| Member { parameters: inside(&member.parameters), ..member.clone() };
-                Cow::Owned(Model {
-                    parameters: inside(&self.parameters),
-                    members: self.members.iter().map(member).collect(),
-                    standardization: Some(reference.clone()),
-                    reference: None,
-                    intervals: None,
-                    ..self.clone()
-                })
+            Some(reference) if self.standardization.is_none() => {
+                self.in_units_of_reference(reference).map_or(Cow::Borrowed(self), Cow::Owned)
             }
             _ => Cow::Borrowed(self),
         }
+    }
+
+    fn in_units_of_reference(&self, reference: &Standardization) -> Result<Model> {
+        let inside = |parameters: &Parameters<f64>| parameters.in_units_of(&reference.inverse(), None);
+        let member =
+            |member: &Member| Ok(Member { parameters: inside(&member.parameters)?, ..member.clone() });
+        Ok(Model {
+            parameters: inside(&self.parameters)?,
+            members: self.members.iter().map(member).collect::<Result<_>>()?,
+            standardization: Some(reference.clone()),
+            reference: None,
+            intervals: None,
+            ..self.clone()
+        })
     }
 
     /// The variable with this name, or an error that lists the known ones.
@@ -151,7 +155,7 @@ impl Model {
             model.law = name.parse().map_err(|e: Error| fail("law", e.to_string()))?;
         }
         model.members = Member::read_all(&file, path, &model.parameters)?;
-        if !model.is_diffusion() && !matches!(model.parameters.drift, Drift::Linear { .. }) {
+        if !model.is_diffusion() && !model.parameters.drift.is_linear() {
             let kind = model.parameters.drift.name();
             return Err(Error::file(
                 path,
@@ -240,11 +244,11 @@ fn parse<V: DeserializeOwned>(file: &TensorFile, key: &str) -> std::result::Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Noise;
+    use crate::model::{Drift, Noise};
 
     fn model() -> Model {
         let parameters = Parameters {
-            drift: Drift::Linear { weights: Matrix::from_rows(2, 2, vec![-1.0, 0.3, 0.1 + 0.2, -1.0]) },
+            drift: Drift::linear(Matrix::from_rows(2, 2, vec![-1.0, 0.3, 0.1 + 0.2, -1.0])),
             biases: vec![0.0, 1.0 / 3.0],
             noise: Noise::Diagonal { log_noise: vec![-2.0, -1.5] },
             shift: Some(Matrix::full(3, 2, 0.25)),

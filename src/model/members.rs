@@ -1,7 +1,7 @@
 //! What a linear model's noise does, and models that are several at once.
 
 use super::file::TensorFile;
-use super::{Drift, Model, Parameters};
+use super::{Model, Parameters};
 use crate::named::named;
 use crate::{Error, Matrix, Result};
 use serde::{Deserialize, Serialize};
@@ -92,9 +92,8 @@ impl Model {
     pub fn members_with(&self, source: usize, target: usize) -> usize {
         self.members
             .iter()
-            .filter(|member| match &member.parameters.drift {
-                Drift::Linear { weights } => weights[(target, source)] != 0.0,
-                _ => false,
+            .filter(|member| {
+                member.parameters.drift.linear_weights().is_ok_and(|weights| weights[(target, source)] != 0.0)
             })
             .count()
     }
@@ -162,7 +161,7 @@ impl Member {
                 && parameters.shift.as_ref().map(Matrix::rows) == average.shift.as_ref().map(Matrix::rows)
                 && parameters.log_scale.as_ref().map(Matrix::rows)
                     == average.log_scale.as_ref().map(Matrix::rows);
-            if !alike || !matches!(parameters.drift, Drift::Linear { .. }) {
+            if !alike || !parameters.drift.is_linear() {
                 return Err(fail(format!(
                     "member {k} of another form than the average, expected a linear one"
                 )));
@@ -179,12 +178,12 @@ pub(super) const MEMBER: &str = "member";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Noise;
+    use crate::model::{Drift, Noise};
     use std::collections::BTreeMap;
 
     fn parameters(effect: f64, log_noise: f64) -> Parameters<f64> {
         Parameters {
-            drift: Drift::Linear { weights: Matrix::from_rows(2, 2, vec![-1.0, 0.0, effect, -1.0]) },
+            drift: Drift::linear(Matrix::from_rows(2, 2, vec![-1.0, 0.0, effect, -1.0])),
             biases: vec![0.5, effect],
             noise: Noise::Diagonal { log_noise: vec![0.0, log_noise] },
             shift: Some(Matrix::full(2, 2, effect)),
@@ -203,7 +202,7 @@ mod tests {
     #[test]
     fn the_average_is_by_weights_and_of_variances() {
         let average = ensemble().parameters;
-        let Drift::Linear { weights } = &average.drift else { unreachable!() };
+        let weights = average.drift.linear_weights().unwrap();
         assert!((weights[(1, 0)] - 0.3).abs() < 1e-15 && weights[(0, 0)] == -1.0);
         let Noise::Diagonal { log_noise } = &average.noise else { unreachable!() };
         assert!(((2.0 * log_noise[1]).exp() - (0.25 + 0.75 * 2f64.exp())).abs() < 1e-12);

@@ -1,8 +1,9 @@
 //! Group-lasso penalties on the effects between different variables.
 
-use super::{Drift, Parameters, REFUSED};
+use super::Parameters;
+use super::family::{InputWeights, InputWeightsMut};
 use crate::named::named;
-use crate::{Matrix, Scalar};
+use crate::{Error, Matrix, Result, Scalar};
 use rayon::prelude::*;
 
 /// Weights that one task takes.
@@ -34,7 +35,7 @@ named!(PenaltyKind, "penalty", { Ingoing => "ingoing", Outgoing => "outgoing", B
 
 impl Penalty {
     /// The penalty's value.
-    pub fn value<T: Scalar>(&self, parameters: &Parameters<T>) -> f64 {
+    pub fn value<T: Scalar>(&self, parameters: &Parameters<T>) -> Result<f64> {
         self.weighted_value(parameters, None)
     }
 
@@ -43,47 +44,55 @@ impl Penalty {
         &self,
         parameters: &Parameters<T>,
         multipliers: Option<&Matrix<f64>>,
-    ) -> f64 {
-        let groups = self.groups(parameters, multipliers);
+    ) -> Result<f64> {
+        let groups = self.groups(parameters, multipliers)?;
         let mut norms = Vec::new();
-        let ingoing: f64 = effects(parameters)
-            .0
+        let ingoing: f64 = inputs(parameters)?
+            .weights
+            .as_slice()
             .chunks(groups.entries())
             .enumerate()
             .map(|(j, w)| groups.norms(j, w, &mut norms))
             .sum();
-        groups.outgoing_value + ingoing
+        Ok(groups.outgoing_value + ingoing)
     }
 
-    /// Adds a subgradient to `gradient` and returns the value. Where a group is 0 its subgradient is 0.
-    ///
-    /// # Panics
-    /// If `gradient` does not have the shape of `parameters`.
-    pub fn add_gradient<T: Scalar>(&self, parameters: &Parameters<T>, gradient: &mut Parameters<T>) -> f64 {
+    /// Adds a subgradient to `gradient`, which has the shape of `parameters`, and returns the value. Where a group is 0 its
+    /// subgradient is 0.
+    pub fn add_gradient<T: Scalar>(
+        &self,
+        parameters: &Parameters<T>,
+        gradient: &mut Parameters<T>,
+    ) -> Result<f64> {
         self.add_weighted_gradient(parameters, None, gradient)
     }
 
     /// The same with multipliers, as in [`weighted_value`](Self::weighted_value).
-    ///
-    /// # Panics
-    /// If `gradient` does not have the shape of `parameters`.
     pub fn add_weighted_gradient<T: Scalar>(
         &self,
         parameters: &Parameters<T>,
         multipliers: Option<&Matrix<f64>>,
         gradient: &mut Parameters<T>,
-    ) -> f64 {
-        let groups = self.groups(parameters, multipliers);
-        let weights = effects(parameters).0;
-        let bars = penalised_mut(gradient);
-        assert_eq!(weights.len(), bars.len(), "a gradient has the shape of its parameters");
-        let networks = weights.chunks(groups.entries()).zip(bars.chunks_mut(groups.entries()));
+    ) -> Result<f64> {
+        let groups = self.groups(parameters, multipliers)?;
+        let weights = inputs(parameters)?.weights.as_slice();
+        let Some(InputWeightsMut { weights: bars, .. }) = gradient.drift.arrays_mut().inputs_mut() else {
+            return Err(gradient.drift.without(WEIGHTS));
+        };
+        if weights.len() != bars.as_slice().len() {
+            return Err(Error::invalid(format!(
+                "the gradient has {} weights, expected {} like the parameters",
+                bars.as_slice().len(),
+                weights.len()
+            )));
+        }
+        let networks = weights.chunks(groups.entries()).zip(bars.as_mut_slice().chunks_mut(groups.entries()));
         let mut norms = Vec::new();
         let ingoing: f64 = networks
             .enumerate()
             .map(|(j, (weights, bars))| groups.add_to(j, weights, bars, &mut norms))
             .sum();
-        groups.outgoing_value + ingoing
+        Ok(groups.outgoing_value + ingoing)
     }
 
     /// What the groups of all networks have in common, so that networks can be gone through in any order.
@@ -91,28 +100,19 @@ impl Penalty {
         &self,
         parameters: &Parameters<T>,
         multipliers: Option<&'a Matrix<f64>>,
-    ) -> Groups<'a> {
+    ) -> Result<Groups<'a>> {
         let dim = parameters.dim();
-        let (weights, units) = effects(parameters);
+        let InputWeights { weights, units } = inputs(parameters)?;
         let scale = self.lambda / (dim * dim) as f64;
         let ingoing = self.kind != PenaltyKind::Outgoing;
         let outgoing = vec![0.0; dim];
         let mut groups = Groups { dim, units, scale, multipliers, ingoing, outgoing, outgoing_value: 0.0 };
         if self.kind != PenaltyKind::Ingoing {
-            let norms = column_norms(weights, multipliers, dim, units);
+            let norms = column_norms(weights.as_slice(), multipliers, dim, units);
             groups.outgoing_value = scale * norms.iter().sum::<f64>();
             groups.outgoing = norms.into_iter().map(inverse).collect();
         }
-        groups
-    }
-}
-
-/// The penalised weights, one network of h rows of d after the other.
-fn penalised_mut<T: Scalar>(parameters: &mut Parameters<T>) -> &mut [T] {
-    match &mut parameters.drift {
-        Drift::Linear { weights } => weights.as_mut_slice(),
-        Drift::Mlp { hidden_weights, .. } => hidden_weights.as_mut_slice(),
-        Drift::Basis { .. } => unreachable!("{REFUSED}"),
+        Ok(groups)
     }
 }
 
@@ -184,13 +184,12 @@ fn inverse(norm: f64) -> f64 {
     if norm > 0.0 { 1.0 / norm } else { 0.0 }
 }
 
-/// The weights from inputs, one row of d per unit, and the number of units per variable.
-fn effects<T: Scalar>(parameters: &Parameters<T>) -> (&[T], usize) {
-    match &parameters.drift {
-        Drift::Linear { weights } => (weights.as_slice(), 1),
-        Drift::Mlp { hidden_weights, hidden_biases, .. } => (hidden_weights.as_slice(), hidden_biases.cols()),
-        Drift::Basis { .. } => unreachable!("{REFUSED}"),
-    }
+/// What a drift lacks that has no penalty.
+const WEIGHTS: &str = "weights between variables to penalise";
+
+/// The penalised weights.
+fn inputs<T: Scalar>(parameters: &Parameters<T>) -> Result<InputWeights<'_, T>> {
+    parameters.drift.arrays().inputs().ok_or_else(|| parameters.drift.without(WEIGHTS))
 }
 
 /// ‖(m_ji e_ji)_{j≠i}‖ at i. Cut by shape alone, so that the bits do not depend on the number of threads.
@@ -229,7 +228,7 @@ fn column_norms<T: Scalar>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Activation, Noise};
+    use crate::model::{Activation, Drift, MlpDrift, Noise};
 
     fn parameters(drift: Drift<f64>, d: usize) -> Parameters<f64> {
         let noise = Noise::Diagonal { log_noise: vec![0.0; d] };
@@ -238,23 +237,23 @@ mod tests {
 
     fn linear() -> Parameters<f64> {
         let weights = Matrix::from_rows(3, 3, vec![-1.0, 3.0, 0.0, -4.0, -1.0, 0.0, 0.0, 4.0, -1.0]);
-        parameters(Drift::Linear { weights }, 3)
+        parameters(Drift::linear(weights), 3)
     }
 
     fn mlp() -> Parameters<f64> {
         // Two networks of two units over two variables: network 0 sees variable 1 with (3, 4), network 1 sees
         // variable 0 with (0, 0); own weights are 9 and must not count.
-        let drift = Drift::Mlp {
+        let drift = Drift::Mlp(MlpDrift {
             activation: Activation::Sigmoid,
             hidden_weights: Matrix::from_rows(4, 2, vec![9.0, 3.0, 9.0, 4.0, 0.0, 9.0, 0.0, 9.0]),
             hidden_biases: Matrix::full(2, 2, 1.0),
             output_weights: Matrix::full(2, 2, 1.0),
-        };
+        });
         parameters(drift, 2)
     }
 
     fn value(kind: PenaltyKind, parameters: &Parameters<f64>) -> f64 {
-        Penalty { kind, lambda: 9.0 }.value(parameters)
+        Penalty { kind, lambda: 9.0 }.value(parameters).unwrap()
     }
 
     #[test]
@@ -275,8 +274,8 @@ mod tests {
             for &kind in PenaltyKind::ALL {
                 let penalty = Penalty { kind, lambda: 0.7 };
                 let mut gradient = parameters.zeros_like();
-                let returned = penalty.add_gradient(&parameters, &mut gradient);
-                assert_eq!(returned, penalty.value(&parameters));
+                let returned = penalty.add_gradient(&parameters, &mut gradient).unwrap();
+                assert_eq!(returned, penalty.value(&parameters).unwrap());
                 for tensor in 0..parameters.tensors().len() {
                     for at in 0..parameters.tensors()[tensor].values.len() {
                         let found = gradient.tensors()[tensor].values[at];
@@ -285,7 +284,7 @@ mod tests {
                         let moved = |by: f64| {
                             let mut moved = parameters.clone();
                             moved.tensors_mut()[tensor].1[at] += by;
-                            penalty.value(&moved)
+                            penalty.value(&moved).unwrap()
                         };
                         // Central differences give the symmetric choice, 0, at the kink as well.
                         let slope = (moved(step) - moved(-step)) / (2.0 * step);
@@ -301,7 +300,7 @@ mod tests {
     fn multipliers_take_part_in_every_group() {
         // Effects on 0, 1, 2 in rows; 0 is not penalised, 2 counts twice.
         let by = Matrix::from_rows(3, 3, vec![1.0, 2.0, 1.0, 0.0, 1.0, 1.0, 1.0, 0.5, 1.0]);
-        let value = |kind| Penalty { kind, lambda: 9.0 }.weighted_value(&linear(), Some(&by));
+        let value = |kind| Penalty { kind, lambda: 9.0 }.weighted_value(&linear(), Some(&by)).unwrap();
         let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-13, "{a} {b}");
         // Ingoing 2·3 + 0·4 + 0.5·4; outgoing columns (0, 0), (6, 2), (0, 0).
         close(value(PenaltyKind::Ingoing), 8.0);
@@ -312,13 +311,13 @@ mod tests {
             for &kind in PenaltyKind::ALL {
                 let penalty = Penalty { kind, lambda: 0.7 };
                 let mut gradient = parameters.zeros_like();
-                let returned = penalty.add_weighted_gradient(&parameters, Some(by), &mut gradient);
-                assert_eq!(returned, penalty.weighted_value(&parameters, Some(by)));
+                let returned = penalty.add_weighted_gradient(&parameters, Some(by), &mut gradient).unwrap();
+                assert_eq!(returned, penalty.weighted_value(&parameters, Some(by)).unwrap());
                 for at in 0..parameters.tensors()[0].values.len() {
                     let moved = |step: f64| {
                         let mut moved = parameters.clone();
                         moved.tensors_mut()[0].1[at] += step;
-                        penalty.weighted_value(&moved, Some(by))
+                        penalty.weighted_value(&moved, Some(by)).unwrap()
                     };
                     let slope = (moved(1e-6) - moved(-1e-6)) / 2e-6;
                     let found = gradient.tensors()[0].values[at];
@@ -333,8 +332,8 @@ mod tests {
         let mut parameters = linear().cast::<f32>();
         parameters.tensors_mut()[0].1.fill(1e-30);
         let mut gradient = parameters.zeros_like();
-        Penalty { kind: PenaltyKind::Ingoing, lambda: 9.0 }.add_gradient(&parameters, &mut gradient);
-        let Drift::Linear { weights } = &gradient.drift else { unreachable!() };
+        Penalty { kind: PenaltyKind::Ingoing, lambda: 9.0 }.add_gradient(&parameters, &mut gradient).unwrap();
+        let weights = gradient.drift.linear_weights().unwrap();
         assert_eq!(weights[(0, 1)], 1.0);
         assert_eq!(weights[(0, 0)], 0.0);
     }

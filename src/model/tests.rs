@@ -10,7 +10,7 @@ fn ramp(count: usize, start: f64) -> Vec<f64> {
 
 fn linear() -> Parameters<f64> {
     Parameters {
-        drift: Drift::Linear { weights: Matrix::from_rows(3, 3, ramp(9, -1.0)) },
+        drift: Drift::linear(Matrix::from_rows(3, 3, ramp(9, -1.0))),
         biases: ramp(3, 2.0),
         noise: Noise::Diagonal { log_noise: ramp(3, -0.5) },
         shift: Some(Matrix::from_rows(2, 3, ramp(6, 0.0))),
@@ -20,12 +20,12 @@ fn linear() -> Parameters<f64> {
 
 fn mlp(activation: Activation) -> Parameters<f64> {
     Parameters {
-        drift: Drift::Mlp {
+        drift: Drift::Mlp(MlpDrift {
             activation,
             hidden_weights: Matrix::from_rows(6, 3, ramp(18, -1.0)),
             hidden_biases: Matrix::from_rows(3, 2, ramp(6, 4.0)),
             output_weights: Matrix::from_rows(3, 2, ramp(6, 5.0)),
-        },
+        }),
         biases: ramp(3, 2.0),
         noise: Noise::Full { noise: Matrix::from_rows(3, 3, ramp(9, 1.0)) },
         shift: Some(Matrix::from_rows(2, 3, ramp(6, 0.0))),
@@ -149,9 +149,9 @@ fn bytes_are_the_same_every_time_and_sorted() {
 
 #[test]
 fn metadata_is_optional() {
-    assert!(matches!(Draft::linear().read().unwrap().drift, Drift::Linear { .. }));
+    assert!(Draft::linear().read().unwrap().drift.is_linear());
     let drift = Draft::mlp().read().unwrap().drift;
-    assert!(matches!(drift, Drift::Mlp { activation: Activation::Sigmoid, .. }));
+    assert!(matches!(drift, Drift::Mlp(MlpDrift { activation: Activation::Sigmoid, .. })));
 }
 
 #[test]

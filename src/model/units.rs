@@ -2,62 +2,28 @@
 //!
 //! With x = m + s z, a diffusion `dz = b(z)dt + σ(z)dB` is `dx_j = s_j b_j(z)dt + s_j σ_j(z)dB`.
 
-use super::{Basis, Drift, Noise, Parameters};
-use crate::Matrix;
+use super::{Basis, Parameters};
 use crate::data::Standardization;
+use crate::{Matrix, Result};
 use std::sync::Arc;
 
 impl Parameters<f64> {
-    /// The same diffusion of x = m + s z, given that of z. `basis` has the functions of x that a drift of given functions
-    /// is made of ([`Basis::with_standard`]); other drifts need none.
-    pub fn in_units_of(&self, units: &Standardization, basis: Option<&Arc<Basis>>) -> Parameters<f64> {
-        let (d, Standardization { mean, scale }) = (self.dim(), units);
-        let times_scale = |matrix: &Matrix<f64>| {
-            Matrix::from_fn(matrix.rows(), matrix.cols(), |i, k| scale[i] * matrix[(i, k)])
-        };
+    /// The same diffusion of x = m + s z, given that of z. `functions` are those of x, which a drift of given functions needs
+    /// ([`Basis::with_standard`]). An error if the drift has no form in other units.
+    pub fn in_units_of(
+        &self,
+        units: &Standardization,
+        functions: Option<&Arc<Basis>>,
+    ) -> Result<Parameters<f64>> {
+        let scale = &units.scale;
         let mut biases: Vec<f64> = self.biases.iter().zip(scale).map(|(bias, s)| s * bias).collect();
-        let drift = match &self.drift {
-            Drift::Linear { weights } => {
-                let weights = Matrix::from_fn(d, d, |j, i| match i == j {
-                    true => weights[(j, i)],
-                    false => scale[j] * weights[(j, i)] / scale[i],
-                });
-                for (j, bias) in biases.iter_mut().enumerate() {
-                    *bias -= weights.row(j).iter().zip(mean).map(|(weight, m)| weight * m).sum::<f64>();
-                }
-                Drift::Linear { weights }
-            }
-            Drift::Mlp { activation, hidden_weights, hidden_biases, output_weights } => {
-                let (units, h) = (hidden_weights.rows(), hidden_biases.cols());
-                let seen = Matrix::from_fn(units, d, |u, i| hidden_weights[(u, i)] / scale[i]);
-                let rest = |u: usize| seen.row(u).iter().zip(mean).map(|(weight, m)| weight * m).sum::<f64>();
-                let hidden_biases = Matrix::from_fn(d, h, |j, k| hidden_biases[(j, k)] - rest(j * h + k));
-                // −s z = −x + m.
-                biases.iter_mut().zip(mean).for_each(|(bias, m)| *bias += m);
-                Drift::Mlp {
-                    activation: *activation,
-                    hidden_weights: seen,
-                    hidden_biases,
-                    output_weights: times_scale(output_weights),
-                }
-            }
-            Drift::Basis { basis: standard, coefficients } => Drift::Basis {
-                basis: basis.unwrap_or(standard).clone(),
-                coefficients: times_scale(coefficients),
-            },
-        };
-        let noise = match &self.noise {
-            Noise::Diagonal { log_noise } => Noise::Diagonal {
-                log_noise: log_noise.iter().zip(scale).map(|(log, s)| log + s.ln()).collect(),
-            },
-            Noise::Full { noise } => Noise::Full { noise: times_scale(noise) },
-            Noise::Basis { amounts } => Noise::Basis { amounts: times_scale(&times_scale(amounts)) },
-        };
+        let drift = self.drift.dynamics().in_units_of(units, &mut biases, functions)?;
+        let noise = self.noise.in_units_of(scale);
         let shift = self
             .shift
             .as_ref()
-            .map(|shift| Matrix::from_fn(shift.rows(), d, |e, j| scale[j] * shift[(e, j)]));
-        Parameters { drift, biases, noise, shift, log_scale: self.log_scale.clone() }
+            .map(|shift| Matrix::from_fn(shift.rows(), self.dim(), |e, j| scale[j] * shift[(e, j)]));
+        Ok(Parameters { drift, biases, noise, shift, log_scale: self.log_scale.clone() })
     }
 
     /// The gradient by parameters θ, given the one by `θ.in_units_of(units, None)`, which this is. For drifts of given functions
@@ -68,25 +34,23 @@ impl Parameters<f64> {
             Matrix::from_fn(matrix.rows(), matrix.cols(), |i, k| scale[i] * matrix[(i, k)])
         };
         let drift = match &self.drift {
-            Drift::Linear { weights } => Drift::Linear {
-                weights: Matrix::from_fn(d, d, |j, i| {
-                    let by_weight = weights[(j, i)] - self.biases[j] * mean[i];
-                    if i == j { by_weight } else { scale[j] * by_weight / scale[i] }
-                }),
-            },
-            Drift::Mlp { activation, hidden_weights, hidden_biases, output_weights } => {
+            Drift::Linear(LinearDrift { weights }) => Drift::linear(Matrix::from_fn(d, d, |j, i| {
+                let by_weight = weights[(j, i)] - self.biases[j] * mean[i];
+                if i == j { by_weight } else { scale[j] * by_weight / scale[i] }
+            })),
+            Drift::Mlp(MlpDrift { activation, hidden_weights, hidden_biases, output_weights }) => {
                 let (units, h) = (hidden_weights.rows(), hidden_biases.cols());
-                Drift::Mlp {
+                Drift::Mlp(MlpDrift {
                     activation: *activation,
                     hidden_weights: Matrix::from_fn(units, d, |u, i| {
                         (hidden_weights[(u, i)] - hidden_biases[(u / h, u % h)] * mean[i]) / scale[i]
                     }),
                     hidden_biases: hidden_biases.clone(),
                     output_weights: times_scale(output_weights),
-                }
+                })
             }
-            Drift::Basis { basis, coefficients } => {
-                Drift::Basis { basis: basis.clone(), coefficients: times_scale(coefficients) }
+            Drift::Basis(BasisDrift { basis, coefficients }) => {
+                Drift::Basis(BasisDrift { basis: basis.clone(), coefficients: times_scale(coefficients) })
             }
         };
         let noise = match &self.noise {

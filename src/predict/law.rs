@@ -54,7 +54,7 @@ pub fn laws_of(
         }
     }
     let laws = match settings.method_for(model)? {
-        Method::Exact => gaussian(model, &distinct),
+        Method::Exact => gaussian(model, &distinct)?,
         _ => sampled(sampler, model, &distinct, settings, seed, progress)?,
     };
     progress.check()?;
@@ -71,13 +71,13 @@ pub(super) fn again(law: &Result<Law>) -> Result<Law> {
 
 /// Shifts move the mean of a linear model and nothing else, so there is one covariance for each noise. Of an ensemble, means and
 /// covariances are averaged.
-fn gaussian(model: &Model, interventions: &[&Intervention]) -> Vec<Result<Law>> {
+fn gaussian(model: &Model, interventions: &[&Intervention]) -> Result<Vec<Result<Law>>> {
     let standard = model.in_standard_units();
     let inside = |intervention: &Intervention| match (&standard, &model.reference) {
         (Cow::Owned(_), Some(units)) => intervention.in_standard_units(units),
         _ => intervention.clone(),
     };
-    let parts = LinearParts::of(&standard).expect("only linear models are asked for closed forms");
+    let parts = LinearParts::of(&standard)?;
     let mut covariances: Vec<(Vec<f64>, Arc<Matrix<f64>>)> = Vec::new();
     let mut law_of = |intervention: Intervention| {
         if let Some((_, covariance)) = covariances.iter().find(|(scale, _)| *scale == intervention.log_scale)
@@ -89,7 +89,7 @@ fn gaussian(model: &Model, interventions: &[&Intervention]) -> Vec<Result<Law>> 
         covariances.push((intervention.log_scale, covariance.clone()));
         Ok(Law { mean, covariance })
     };
-    interventions.iter().map(|intervention| law_of(inside(intervention))).collect()
+    Ok(interventions.iter().map(|intervention| law_of(inside(intervention))).collect())
 }
 
 fn sampled(

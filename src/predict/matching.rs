@@ -105,7 +105,7 @@ pub(super) fn match_aims(
     }
     if settings.method_for(model)? == Method::Exact {
         progress.set(MATCHED)?;
-        let parts = LinearParts::of(model).expect("only linear models are sampled exactly");
+        let parts = LinearParts::of(model)?;
         let solve = |aim: &Aim| {
             let goal = aim.goal.in_standard_units(model, &aim.targets);
             let mut found = aim.base.clone();
@@ -300,7 +300,7 @@ mod tests {
         Model {
             standardization: Some(Standardization { mean: vec![5.0, -1.0], scale: vec![2.0, 0.5] }),
             ..Model::new(Parameters {
-                drift: Drift::Linear { weights: Matrix::from_rows(2, 2, vec![-1.0, 0.5, 0.3, -1.0]) },
+                drift: Drift::linear(Matrix::from_rows(2, 2, vec![-1.0, 0.5, 0.3, -1.0])),
                 biases: vec![0.2, -0.4],
                 noise: Noise::Diagonal { log_noise: vec![-1.0, -1.0] },
                 shift: None,

@@ -1,6 +1,6 @@
 use super::*;
 use crate::data::{Dataset, Standardization};
-use crate::model::{Activation, Drift, Model, Noise, Parameters};
+use crate::model::{Activation, Drift, MlpDrift, Model, Noise, Parameters};
 use crate::numeric::matmul::product;
 use crate::sample::{Intervention, Method, SampleSettings, Sampler};
 use crate::{Matrix, Progress, Result};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 fn linear() -> Model {
     let weights = vec![-1.0, 0.0, 0.0, 0.8, -1.0, 0.2, 0.0, -0.5, -1.0];
     Model::new(Parameters {
-        drift: Drift::Linear { weights: Matrix::from_rows(3, 3, weights) },
+        drift: Drift::linear(Matrix::from_rows(3, 3, weights)),
         biases: vec![0.2, -0.4, 1.0],
         noise: Noise::Diagonal { log_noise: vec![0.1, -0.3, 0.2] },
         shift: None,
@@ -22,12 +22,12 @@ fn linear() -> Model {
 fn network() -> Model {
     let entry = |i: usize, j: usize| ((3 * i + 5 * j) % 7) as f64 / 7.0 - 0.4;
     Model::new(Parameters {
-        drift: Drift::Mlp {
+        drift: Drift::Mlp(MlpDrift {
             activation: Activation::Tanh,
             hidden_weights: Matrix::from_fn(6, 3, entry),
             hidden_biases: Matrix::from_fn(3, 2, entry),
             output_weights: Matrix::from_fn(3, 2, |i, j| 1.5 * entry(i, j)),
-        },
+        }),
         biases: vec![0.2, 0.0, -0.3],
         noise: Noise::Diagonal { log_noise: vec![-0.5; 3] },
         shift: None,
@@ -211,7 +211,7 @@ fn units_do_not_matter() {
     let units = Standardization { mean: vec![40.0, -0.3, 7.0], scale: vec![3.0, 0.02, 500.0] };
     let standard = linear();
     let outside = Model {
-        parameters: standard.parameters.in_units_of(&units, None),
+        parameters: standard.parameters.in_units_of(&units, None).unwrap(),
         reference: Some(units.clone()),
         ..standard.clone()
     };
@@ -272,7 +272,7 @@ fn data_that_does_not_suit_is_refused() {
 #[test]
 fn a_model_without_a_law_is_an_error_of_every_treatment() {
     let mut model = linear();
-    let Drift::Linear { weights } = &mut model.parameters.drift else { unreachable!() };
+    let weights = model.parameters.drift.linear_weights_mut().unwrap();
     weights[(0, 0)] = 0.5;
     let error = predicted(&model, &data(), &treatment_of_nothing(&model), Method::Auto).unwrap_err();
     assert!(

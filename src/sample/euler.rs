@@ -5,10 +5,8 @@
 //! by the number of chains alone: the bits do not depend on the number of threads.
 
 use super::Intervention;
-use super::functions::{FunctionSpace, Functions};
-use super::network::Network;
 use crate::bounds::{room, step, within};
-use crate::model::{Drift, Noise, Parameters};
+use crate::model::{ChainDrift, ChainSpace, Noise, Parameters};
 use crate::numeric::matmul::product_sequential;
 use crate::numeric::simd::dispatch;
 use crate::{Error, Matrix, Progress, Result};
@@ -93,7 +91,7 @@ pub(super) fn simulate(
     let d = process.biases.len();
     let mut samples = super::room(n, d)?;
     // Position, drift, noise and its spread, functions of each chain.
-    let each = 40.0 * d as f64 + 4.0 * process.width() as f64;
+    let each = 40.0 * d as f64 + 4.0 * process.drift.width() as f64;
     room(chains as f64 * each, || format!("{chains} chains of {d} variables"))?;
     let mut groups: Vec<Group> = (0..chains)
         .step_by(GROUP)
@@ -118,35 +116,20 @@ pub(super) fn simulate(
 /// A diffusion under one intervention, ready to be stepped.
 pub(super) struct Process<'a> {
     dt: f64,
-    drift: Prepared<'a>,
+    drift: Box<dyn ChainDrift + 'a>,
     /// biases + shift.
     biases: Vec<f64>,
     /// √dt σ.
-    noise: Spread,
+    noise: ScaledNoise,
     /// Each variable is kept at or above its entry after every step.
     floor: Option<&'a [f64]>,
 }
 
-enum Prepared<'a> {
-    Linear(&'a Matrix<f64>),
-    Mlp(Network),
-    Functions(Functions),
-}
-
-impl Prepared<'_> {
-    /// Where no chain of a stationary law gets. Functions are of the data's units, and know how wide the data is.
-    fn far(&self, j: usize) -> f64 {
-        match self {
-            Prepared::Functions(functions) => functions.far(j, FAR),
-            Prepared::Linear(_) | Prepared::Mlp(_) => FAR,
-        }
-    }
-}
-
-enum Spread {
+/// What multiplies the random numbers of a step.
+enum ScaledNoise {
     Diagonal(Vec<f64>),
     Full(Matrix<f64>),
-    /// The drift's functions tell it.
+    /// The drift computes it from the state.
     ByState,
 }
 
@@ -156,43 +139,21 @@ impl<'a> Process<'a> {
         intervention: &Intervention,
         dt: f64,
         floor: Option<&'a [f64]>,
-    ) -> Self {
+    ) -> Result<Self> {
         let noise = intervention.noise(parameters);
-        Process {
+        Ok(Process {
             dt,
-            drift: match &parameters.drift {
-                Drift::Basis { basis, coefficients } => {
-                    let Noise::Basis { amounts } = &noise else {
-                        unreachable!("check_shapes refuses functions in the drift alone")
-                    };
-                    Prepared::Functions(Functions::new(basis, coefficients, amounts, dt))
-                }
-                Drift::Linear { weights } => Prepared::Linear(weights),
-                Drift::Mlp { activation, hidden_weights, hidden_biases, output_weights } => {
-                    Prepared::Mlp(Network::new(*activation, hidden_weights, hidden_biases, output_weights))
-                }
-            },
+            drift: parameters.drift.dynamics().at_chains(&noise, dt)?,
             biases: intervention.biases(parameters),
             noise: match noise {
-                Noise::Basis { .. } => Spread::ByState,
+                Noise::Basis { .. } => ScaledNoise::ByState,
                 Noise::Diagonal { log_noise } => {
-                    Spread::Diagonal(log_noise.iter().map(|noise| dt.sqrt() * noise.exp()).collect())
+                    ScaledNoise::Diagonal(log_noise.iter().map(|noise| dt.sqrt() * noise.exp()).collect())
                 }
-                Noise::Full { noise } => Spread::Full(noise.map(|entry| dt.sqrt() * entry)),
+                Noise::Full { noise } => ScaledNoise::Full(noise.map(|entry| dt.sqrt() * entry)),
             },
             floor,
-        }
-    }
-}
-
-impl Process<'_> {
-    /// Functions of the state that a step computes.
-    fn width(&self) -> usize {
-        match &self.drift {
-            Prepared::Linear(_) => 0,
-            Prepared::Mlp(network) => network.width(),
-            Prepared::Functions(functions) => 2 * functions.count(),
-        }
+        })
     }
 }
 
@@ -206,9 +167,8 @@ struct Group {
     b: Vec<f64>,
     z: Vec<f64>,
     /// σ z, for a full σ and one that depends on the state.
-    spread: Vec<f64>,
-    hidden: Vec<f32>,
-    functions: FunctionSpace,
+    scaled: Vec<f64>,
+    space: ChainSpace,
     step: usize,
 }
 
@@ -237,15 +197,13 @@ impl Group {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         rng.set_stream((first / GROUP) as u64);
         let mut x: Vec<f64> = (0..d * chains).map(|_| StandardNormal.sample(&mut rng)).collect();
-        if let Prepared::Functions(functions) = &process.drift {
-            x.iter_mut().enumerate().for_each(|(at, x)| *x = functions.start(at / chains, *x));
-        }
+        x.iter_mut().enumerate().for_each(|(at, x)| *x = process.drift.start(at / chains, *x));
         if let Some(floor) = process.floor {
             for (x, floor) in x.chunks_exact_mut(chains).zip(floor) {
                 x.iter_mut().for_each(|x| *x = x.max(*floor));
             }
         }
-        let alone = matches!(process.noise, Spread::Diagonal(_));
+        let alone = matches!(process.noise, ScaledNoise::Diagonal(_));
         Group {
             rng,
             first,
@@ -253,9 +211,8 @@ impl Group {
             x,
             b: vec![0.0; d * chains],
             z: vec![0.0; d * chains],
-            spread: vec![0.0; if alone { 0 } else { d * chains }],
-            hidden: Vec::new(),
-            functions: FunctionSpace::default(),
+            scaled: vec![0.0; if alone { 0 } else { d * chains }],
+            space: ChainSpace::default(),
             step: 0,
         }
     }
@@ -277,29 +234,19 @@ impl Group {
     /// One step of every chain; false if one of them ran away.
     fn step(&mut self, process: &Process<'_>) -> bool {
         let (d, chains) = (process.biases.len(), self.chains);
-        match &process.drift {
-            Prepared::Linear(weights) => {
-                let b = MatMut::from_column_major_slice_mut(&mut self.b, chains, d);
-                let x = MatRef::from_column_major_slice(&self.x, chains, d);
-                product_sequential(b, Accum::Replace, x, weights.view().transpose());
-            }
-            Prepared::Mlp(network) => network.drift(&self.x, chains, &mut self.b, &mut self.hidden),
-            Prepared::Functions(functions) => {
-                functions.evaluate(&self.x, chains, &mut self.b, &mut self.spread, &mut self.functions);
-            }
-        }
+        process.drift.evaluate(&self.x, chains, &mut self.b, &mut self.scaled, &mut self.space);
         self.z.iter_mut().for_each(|z| *z = StandardNormal.sample(&mut self.rng));
         match &process.noise {
-            Spread::Diagonal(_) => {}
-            Spread::Full(noise) => {
-                let spread = MatMut::from_column_major_slice_mut(&mut self.spread, chains, d);
+            ScaledNoise::Diagonal(_) => {}
+            ScaledNoise::Full(noise) => {
+                let scaled = MatMut::from_column_major_slice_mut(&mut self.scaled, chains, d);
                 let z = MatRef::from_column_major_slice(&self.z, chains, d);
-                product_sequential(spread, Accum::Replace, z, noise.view().transpose());
+                product_sequential(scaled, Accum::Replace, z, noise.view().transpose());
             }
-            Spread::ByState => self.spread.iter_mut().zip(&self.z).for_each(|(sigma, z)| *sigma *= z),
+            ScaledNoise::ByState => self.scaled.iter_mut().zip(&self.z).for_each(|(sigma, z)| *sigma *= z),
         }
         let (x, b) = (&mut self.x, &self.b);
-        let z = if let Spread::Diagonal(_) = process.noise { &self.z } else { &self.spread };
+        let z = if let ScaledNoise::Diagonal(_) = process.noise { &self.z } else { &self.scaled };
         dispatch(
             #[inline(always)]
             || {
@@ -308,11 +255,11 @@ impl Group {
                     x.chunks_exact_mut(chains).zip(b.chunks_exact(chains)).zip(z.chunks_exact(chains));
                 for (j, ((x, b), z)) in columns.enumerate() {
                     let scale = match &process.noise {
-                        Spread::Diagonal(scale) => scale[j],
-                        Spread::Full(_) | Spread::ByState => 1.0,
+                        ScaledNoise::Diagonal(scale) => scale[j],
+                        ScaledNoise::Full(_) | ScaledNoise::ByState => 1.0,
                     };
                     let (bias, dt) = (process.biases[j], process.dt);
-                    let far = process.drift.far(j);
+                    let far = process.drift.far(j, FAR);
                     for ((x, b), z) in x.iter_mut().zip(b).zip(z) {
                         *x += (*b + bias) * dt + scale * *z;
                         // A NaN fails the comparison too.
@@ -332,7 +279,7 @@ impl Group {
         // By chain first, as the errors of several groups are ordered.
         let far = |&(chain, j): &(usize, usize)| {
             let value = self.x[j * self.chains + chain];
-            value.is_nan() || value.abs() > process.drift.far(j)
+            value.is_nan() || value.abs() > process.drift.far(j, FAR)
         };
         let variables = self.x.len() / self.chains;
         let places = (0..self.chains).flat_map(|chain| (0..variables).map(move |j| (chain, j)));
@@ -343,7 +290,7 @@ impl Group {
             chain: self.first + chain,
             variable,
             value,
-            far: process.drift.far(variable),
+            far: process.drift.far(variable, FAR),
         }
     }
 

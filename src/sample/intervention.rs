@@ -1,7 +1,7 @@
 //! What an intervention does to a diffusion.
 
 use crate::data::Standardization;
-use crate::model::{Drift, Model, Noise, Parameters};
+use crate::model::{Model, Noise, Parameters};
 use crate::{Error, Matrix, Result};
 
 /// An intervention e: b_e = b + shift, σ_e = diag(exp(log_scale)) σ, in the model's units.
@@ -76,31 +76,13 @@ impl Intervention {
 
     /// σ_e, of the same form as the model's σ.
     pub fn noise(&self, parameters: &Parameters<f64>) -> Noise<f64> {
-        match &parameters.noise {
-            Noise::Diagonal { log_noise } => Noise::Diagonal {
-                log_noise: log_noise
-                    .iter()
-                    .zip(&self.log_scale)
-                    .map(|(noise, scale)| noise + scale)
-                    .collect(),
-            },
-            Noise::Full { noise } => Noise::Full {
-                noise: Matrix::from_fn(noise.rows(), noise.cols(), |i, j| {
-                    self.log_scale[i].exp() * noise[(i, j)]
-                }),
-            },
-            Noise::Basis { amounts } => Noise::Basis {
-                amounts: Matrix::from_fn(amounts.rows(), amounts.cols(), |j, k| {
-                    (2.0 * self.log_scale[j]).exp() * amounts[(j, k)]
-                }),
-            },
-        }
+        parameters.noise.scaled(&self.log_scale)
     }
 
     /// a = σ_e σ_eᵀ, d × d; in the middle of the data if it depends on the state.
-    pub fn diffusion(&self, parameters: &Parameters<f64>) -> Matrix<f64> {
+    pub fn diffusion(&self, parameters: &Parameters<f64>) -> Result<Matrix<f64>> {
         let d = parameters.dim();
-        match self.noise(parameters) {
+        Ok(match self.noise(parameters) {
             Noise::Diagonal { log_noise } => {
                 Matrix::from_fn(d, d, |i, j| if i == j { (2.0 * log_noise[i]).exp() } else { 0.0 })
             }
@@ -110,14 +92,10 @@ impl Intervention {
                 a
             }
             Noise::Basis { amounts } => {
-                let Drift::Basis { basis, .. } = &parameters.drift else {
-                    return Matrix::full(d, d, f64::NAN);
-                };
-                let at = |j: usize, k: usize| amounts[(j, k)] * basis.diffusion_at(k, j, &basis.centre);
-                let of = |j: usize| (0..amounts.cols()).map(|k| at(j, k)).sum();
-                Matrix::from_fn(d, d, |i, j| if i == j { of(i) } else { 0.0 })
+                let variances = parameters.drift.dynamics().variances(&amounts)?;
+                Matrix::from_fn(d, d, |i, j| if i == j { variances[i] } else { 0.0 })
             }
-        }
+        })
     }
 
     /// Checks that this is about as many variables as the model has.

@@ -1,7 +1,7 @@
 //! The Gaussian law of a linear model under an intervention: of a diffusion, of structural equations, or averaged over several.
 
 use super::{Gaussian, Intervention, stationary_mean};
-use crate::model::{Drift, LawKind, Model, Parameters};
+use crate::model::{LawKind, Model, Parameters};
 use crate::numeric::dense::Lu;
 use crate::numeric::matmul::product;
 use crate::{Error, Matrix, Result};
@@ -18,13 +18,13 @@ struct Part<'a> {
 }
 
 impl<'a> LinearParts<'a> {
-    /// None if the model is not linear.
-    pub fn of(model: &'a Model) -> Option<Self> {
-        let part = |(weight, law, parameters): (f64, LawKind, &'a Parameters<f64>)| match &parameters.drift {
-            Drift::Linear { weights } => Some(Part { weight, law, parameters, weights }),
-            _ => None,
+    /// Of a linear model, or an average of linear models.
+    pub fn of(model: &'a Model) -> Result<Self> {
+        let part = |(weight, law, parameters): (f64, LawKind, &'a Parameters<f64>)| {
+            let weights = parameters.drift.linear_weights()?;
+            Ok(Part { weight, law, parameters, weights })
         };
-        model.parts().into_iter().map(part).collect::<Option<_>>().map(LinearParts)
+        model.parts().into_iter().map(part).collect::<Result<_>>().map(LinearParts)
     }
 
     /// The mean under an intervention; not finite where a matrix is singular.
@@ -75,7 +75,7 @@ impl<'a> LinearParts<'a> {
 impl Part<'_> {
     fn gaussian(&self, intervention: &Intervention) -> Result<Gaussian> {
         let biases = intervention.biases(self.parameters);
-        let a = intervention.diffusion(self.parameters);
+        let a = intervention.diffusion(self.parameters)?;
         match self.law {
             LawKind::Diffusion => Gaussian::stationary(self.weights, &biases, &a),
             LawKind::Structural => resting(self.weights, &biases, &a),
@@ -103,11 +103,11 @@ fn resting(weights: &Matrix<f64>, bias: &[f64], a: &Matrix<f64>) -> Result<Gauss
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Member, Noise};
+    use crate::model::{Drift, Member, Noise};
 
     fn parameters(a_on_b: f64, b_on_a: f64) -> Parameters<f64> {
         Parameters {
-            drift: Drift::Linear { weights: Matrix::from_rows(2, 2, vec![-1.0, b_on_a, a_on_b, -1.0]) },
+            drift: Drift::linear(Matrix::from_rows(2, 2, vec![-1.0, b_on_a, a_on_b, -1.0])),
             biases: vec![1.0, 0.0],
             noise: Noise::Diagonal { log_noise: vec![0.0, 2f64.ln()] },
             shift: None,

@@ -1,12 +1,10 @@
 //! Samples of a model's stationary law: exact for linear models, by simulation for every diffusion.
 
 mod euler;
-mod functions;
 mod gaussian;
 mod intervention;
 mod linear;
 mod lyapunov;
-mod network;
 mod sampler;
 mod stability;
 #[cfg(test)]
@@ -20,7 +18,7 @@ pub(crate) use linear::LinearParts;
 pub use sampler::{Draw, Sampler};
 pub use stability::spectral_abscissa;
 
-use crate::model::{Drift, Model};
+use crate::model::Model;
 use crate::named::named;
 use crate::{Error, Matrix, Progress, Result};
 
@@ -72,7 +70,7 @@ impl SampleSettings {
                 Method::Auto | Method::Exact => Ok(Method::Exact),
             };
         }
-        let linear = matches!(model.parameters.drift, Drift::Linear { .. });
+        let linear = model.parameters.drift.is_linear();
         match self.method {
             Method::Auto if linear && !self.nonnegative => Ok(Method::Exact),
             Method::Exact if !linear => Err(Error::invalid(

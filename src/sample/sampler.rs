@@ -44,7 +44,7 @@ impl Sampler {
     /// The name of the device that a method's draws from a model are made on.
     pub fn device(&self, model: &Model, method: Method) -> String {
         match &self.gpu {
-            Some(gpu) if method != Method::Exact && !model.parameters.is_basis() => {
+            Some(gpu) if method != Method::Exact && gpu.can_simulate(&model.parameters) => {
                 Engine::<f32>::device(gpu)
             }
             _ => Engine::<f64>::device(&CpuEngine),
@@ -99,7 +99,7 @@ impl Sampler {
         let floor = settings.nonnegative.then(|| zero_in_model_units(model));
         let floor = floor.as_deref();
         let mut all: Vec<Result<Matrix<f64>>> = match (LinearParts::of(model), &self.gpu) {
-            (Some(parts), _) if exact => draws
+            (Ok(parts), _) if exact => draws
                 .par_iter()
                 .map(|draw| {
                     progress.check()?;
@@ -107,14 +107,14 @@ impl Sampler {
                     parts.gaussian(draw.intervention)?.draw(draw.samples, &mut rng)
                 })
                 .collect(),
-            (_, Some(gpu)) if !parameters.is_basis() => {
+            (_, Some(gpu)) if gpu.can_simulate(parameters) => {
                 self.on_gpu(gpu, parameters, draws, settings, floor, progress)?
             }
             _ => draws
                 .par_iter()
                 .map(|draw| {
                     let process =
-                        euler::Process::new(parameters, draw.intervention, settings.euler.dt, floor);
+                        euler::Process::new(parameters, draw.intervention, settings.euler.dt, floor)?;
                     let chains = self.chains_for(draw.samples, settings);
                     euler::simulate(&process, draw.samples, chains, &settings.euler, draw.seed, progress)
                 })

@@ -1,7 +1,6 @@
-use super::network::Network;
 use super::*;
 use crate::data::Standardization;
-use crate::model::{Activation, Noise, Parameters};
+use crate::model::{Activation, ChainSpace, Drift, MlpDrift, Noise, Parameters};
 use crate::numeric::dense::Lu;
 use faer::Mat;
 use rand::{RngExt, SeedableRng};
@@ -32,18 +31,18 @@ fn diffusion(d: usize, seed: u64) -> Matrix<f64> {
 }
 
 fn linear(weights: Matrix<f64>, biases: Vec<f64>, log_noise: Vec<f64>) -> Model {
-    let (drift, noise) = (Drift::Linear { weights }, Noise::Diagonal { log_noise });
+    let (drift, noise) = (Drift::linear(weights), Noise::Diagonal { log_noise });
     Model::new(Parameters { drift, biases, noise, shift: None, log_scale: None })
 }
 
 fn mlp(d: usize, h: usize, seed: u64) -> Model {
     Model::new(Parameters {
-        drift: Drift::Mlp {
+        drift: Drift::Mlp(MlpDrift {
             activation: Activation::Sigmoid,
             hidden_weights: random(d * h, d, seed),
             hidden_biases: random(d, h, seed + 1),
             output_weights: random(d, h, seed + 2),
-        },
+        }),
         biases: vec![0.1; d],
         noise: Noise::Diagonal { log_noise: vec![-0.5; d] },
         shift: None,
@@ -200,7 +199,7 @@ fn euler_has_the_covariance_of_its_own_recursion() {
         if full {
             model.parameters.noise = Noise::Full { noise: random(d, d, 12) };
         }
-        let a = Intervention::none(d).diffusion(&model.parameters);
+        let a = Intervention::none(d).diffusion(&model.parameters).unwrap();
         let law = Gaussian::stationary(&w, &b, &a).unwrap();
         // Σ = (I + dt W) Σ (I + dt W)ᵀ + dt a, by repetition.
         let step = Matrix::from_fn(d, d, |i, j| dt * w[(i, j)] + if i == j { 1.0 } else { 0.0 });
@@ -245,9 +244,16 @@ fn the_network_is_the_models_drift() {
     let (hidden, biases, output) = (random(d * h, d, 1), random(d, h, 2), random(d, h, 3));
     let x = random(d, chains, 4).map(|x| 3.0 * x);
     for &activation in Activation::ALL {
-        let network = Network::new(activation, &hidden, &biases, &output);
+        let network = Drift::Mlp(MlpDrift {
+            activation,
+            hidden_weights: hidden.clone(),
+            hidden_biases: biases.clone(),
+            output_weights: output.clone(),
+        });
+        let noise = Noise::Diagonal { log_noise: vec![0.0; d] };
+        let network = network.dynamics().at_chains(&noise, 0.01).unwrap();
         let mut b = vec![0.0; d * chains];
-        network.drift(x.as_slice(), chains, &mut b, &mut Vec::new());
+        network.evaluate(x.as_slice(), chains, &mut b, &mut [], &mut ChainSpace::default());
         for (at, found) in b.iter().enumerate() {
             let (j, chain) = (at / chains, at % chains);
             let unit = |k: usize| {
@@ -272,7 +278,7 @@ fn an_mlp_that_is_linear_has_the_linear_law() {
     let (d, dt) = (2, 0.02);
     let w = [[-1.5, 0.8], [-0.6, -1.2]];
     let mut model = mlp(d, 2, 1);
-    model.parameters.drift = Drift::Mlp {
+    model.parameters.drift = Drift::Mlp(MlpDrift {
         activation: Activation::Relu,
         hidden_weights: Matrix::from_fn(2 * d, d, |r, i| {
             let entry = w[r / 2][i] + if r / 2 == i { 1.0 } else { 0.0 };
@@ -280,7 +286,7 @@ fn an_mlp_that_is_linear_has_the_linear_law() {
         }),
         hidden_biases: Matrix::full(d, 2, 0.0),
         output_weights: Matrix::from_fn(d, 2, |_, k| if k == 0 { 1.0 } else { -1.0 }),
-    };
+    });
     let same = linear(Matrix::from_fn(d, d, |i, j| w[i][j]), vec![0.1; d], vec![-0.5; d]);
     // The same random numbers, so not only the same law.
     let settings = by_euler(dt, 500, 10);
@@ -362,13 +368,13 @@ fn interventions_move_the_law_as_they_say() {
     one.add_shift(2, 0.5).unwrap();
     one.multiply_noise(0, 3.0).unwrap();
     assert_eq!(one.biases(&model.parameters), [2.0, 0.0, -0.5]);
-    assert!((one.diffusion(&model.parameters)[(0, 0)] - 9.0).abs() < 1e-12);
+    assert!((one.diffusion(&model.parameters).unwrap()[(0, 0)] - 9.0).abs() < 1e-12);
     assert!(one.add_shift(3, 1.0).is_err() && one.add_shift(0, f64::NAN).is_err());
     assert!(one.multiply_noise(0, 0.0).is_err() && one.multiply_noise(0, f64::INFINITY).is_err());
     // A full σ has its rows scaled.
     model.parameters.noise = Noise::Full { noise: random(3, 3, 4) };
-    let (plain, scaled) =
-        (Intervention::none(3).diffusion(&model.parameters), one.diffusion(&model.parameters));
+    let plain = Intervention::none(3).diffusion(&model.parameters).unwrap();
+    let scaled = one.diffusion(&model.parameters).unwrap();
     for (i, j, factor) in [(0, 0, 9.0), (0, 1, 3.0), (1, 0, 3.0), (1, 2, 1.0)] {
         assert!((scaled[(i, j)] - factor * plain[(i, j)]).abs() < 1e-12);
     }
@@ -461,17 +467,17 @@ fn linear_and_neural_models_walk_the_same_way_in_both_units() {
     let weights = Matrix::from_rows(2, 2, vec![-1.0, 0.4, 0.3, -1.0]);
     let diagonal = || Noise::Diagonal { log_noise: vec![-0.5, 0.3] };
     let full = Noise::Full { noise: Matrix::from_rows(2, 2, vec![0.5, 0.1, -0.2, 0.8]) };
-    let network = Drift::Mlp {
+    let network = Drift::Mlp(MlpDrift {
         activation: Activation::Tanh,
         hidden_weights: Matrix::from_rows(4, 2, vec![0.0, 0.5, 0.0, -0.4, 1.0, 0.0, 0.7, 0.0]),
         hidden_biases: Matrix::from_rows(2, 2, vec![0.1, 0.2, -0.1, 0.0]),
         output_weights: Matrix::from_rows(2, 2, vec![0.8, -0.5, 0.3, 0.6]),
-    };
+    });
     for standard in [
-        in_units(Drift::Linear { weights: weights.clone() }, diagonal()),
-        in_units(Drift::Linear { weights }, full),
+        in_units(Drift::linear(weights.clone()), diagonal()),
+        in_units(Drift::linear(weights), full),
         in_units(network, diagonal()),
     ] {
-        same_walk(&standard, &standard.in_units_of(&standard_units(), None));
+        same_walk(&standard, &standard.in_units_of(&standard_units(), None).unwrap());
     }
 }

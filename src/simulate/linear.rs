@@ -57,7 +57,7 @@ impl LinearTruth {
             }
             Simulation::Euler => {
                 let model = Model::new(Parameters {
-                    drift: Drift::Linear { weights: self.weights.clone() },
+                    drift: Drift::linear(self.weights.clone()),
                     biases: self.biases.clone(),
                     noise: Noise::Diagonal { log_noise: self.noise.iter().map(|noise| noise.ln()).collect() },
                     shift: None,

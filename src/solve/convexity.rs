@@ -238,7 +238,7 @@ mod tests {
                 found += alpha * alpha * noise[(j, 0)];
             }
             let parameters = Parameters {
-                drift: Drift::Linear { weights: weights.clone() },
+                drift: Drift::linear(weights.clone()),
                 biases: biases.clone(),
                 noise: Noise::Diagonal { log_noise: log_noise.clone() },
                 shift: None,

@@ -1,7 +1,7 @@
 //! What drift and noise are linear in: the state itself, or given functions of it.
 
 use crate::data::Dataset;
-use crate::model::Basis;
+use crate::model::{Basis, BasisDrift, Drift, LinearDrift, Noise, Parameters};
 use crate::{Error, Matrix, Result};
 use std::sync::Arc;
 
@@ -88,6 +88,59 @@ impl Design {
             }
         }
         Ok(Design::Basis { basis, speed: Arc::new(Speed { pivots, alone, slopes }) })
+    }
+
+    /// Drift and noise of `d` variables, given the coefficients of the drift's functions but the constant, and of the noise's.
+    pub(super) fn drift_and_noise(
+        &self,
+        d: usize,
+        coefficient: impl Fn(usize, usize) -> f64,
+        amount: impl Fn(usize, usize) -> f64,
+    ) -> (Drift<f64>, Noise<f64>) {
+        match self {
+            Design::Linear => {
+                let log_noise = (0..d).map(|j| 0.5 * amount(j, 0).ln()).collect();
+                (Drift::linear(Matrix::from_fn(d, d, coefficient)), Noise::Diagonal { log_noise })
+            }
+            Design::Basis { basis, .. } => {
+                let scaled = |j: usize, p: usize| coefficient(j, p) / basis.scales[p];
+                let coefficients = Matrix::from_fn(d, basis.features(), scaled);
+                let amounts = Matrix::from_fn(d, basis.amounts(), amount);
+                (BasisDrift { basis: basis.clone(), coefficients }.into(), Noise::Basis { amounts })
+            }
+        }
+    }
+
+    /// The coefficients of the drift's functions but the constant, d × p, and of the noise's, d × m: the way back from
+    /// [`drift_and_noise`](Self::drift_and_noise).
+    pub(super) fn coefficients(&self, parameters: &Parameters<f64>) -> Result<(Matrix<f64>, Matrix<f64>)> {
+        let d = parameters.dim();
+        parameters.check_shapes()?;
+        match (self, &parameters.drift, &parameters.noise) {
+            (Design::Linear, Drift::Linear(LinearDrift { weights }), Noise::Diagonal { log_noise }) => {
+                Ok((weights.clone(), Matrix::from_fn(d, 1, |j, _| (2.0 * log_noise[j]).exp())))
+            }
+            (
+                Design::Basis { basis, .. },
+                Drift::Basis(BasisDrift { basis: other, coefficients }),
+                Noise::Basis { amounts },
+            ) if Arc::ptr_eq(basis, other) || basis == other => {
+                let scaled = |j: usize, p: usize| coefficients[(j, p)] * basis.scales[p];
+                Ok((Matrix::from_fn(d, basis.features(), scaled), amounts.clone()))
+            }
+            _ => Err(Error::invalid(format!(
+                "the model has the drift {} of {d} variables, expected the form that is fitted",
+                parameters.drift.name()
+            ))),
+        }
+    }
+
+    /// The unit of variable j in sums over variables.
+    pub(super) fn unit(&self, j: usize) -> f64 {
+        match self {
+            Design::Linear => 1.0,
+            Design::Basis { basis, .. } => basis.spread[j],
+        }
     }
 
     /// Whether function p depends on nothing but variable j. Of the linear drift that one is fixed.

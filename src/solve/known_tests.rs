@@ -3,7 +3,7 @@
 
 use super::tests::{basis, by_engine, data, kernels};
 use super::*;
-use crate::model::Basis;
+use crate::model::{Basis, BasisDrift, Drift};
 use std::sync::Arc;
 
 const INF: f64 = f64::INFINITY;
@@ -18,7 +18,7 @@ fn solve(data: &Dataset, design: &Design, known: Option<&Matrix<f64>>, spec: Spe
 }
 
 fn weights(solution: &Solution) -> &Matrix<f64> {
-    let Drift::Linear { weights } = &solution.parameters.drift else { unreachable!() };
+    let weights = solution.parameters.drift.linear_weights().unwrap();
     weights
 }
 
@@ -42,11 +42,12 @@ fn every_kind_of_effect_meets_its_condition_by_the_engines_gradient() {
                 assert!(solution.violation < 1e-8, "{what}: {}", solution.violation);
                 let (loss, mut gradient) = by_engine(&data, kernel, Estimator::V, &solution.parameters);
                 assert!((loss - solution.loss).abs() < 1e-10 * (1.0 + loss), "{what}");
-                let value =
-                    penalty.add_weighted_gradient(&solution.parameters, Some(&charges), &mut gradient);
+                let value = penalty
+                    .add_weighted_gradient(&solution.parameters, Some(&charges), &mut gradient)
+                    .unwrap();
                 assert!((value - solution.penalty).abs() < 1e-12, "{what}: {value} {}", solution.penalty);
                 gradient.mask_fixed(data.targets());
-                let Drift::Linear { weights: slopes } = &gradient.drift else { unreachable!() };
+                let slopes = gradient.drift.linear_weights().unwrap();
                 let w = weights(&solution);
                 let single = lambda / 16.0;
                 for (j, i) in (0..4).flat_map(|j| (0..4).map(move |i| (j, i))).filter(|(j, i)| j != i) {
@@ -166,7 +167,7 @@ fn given_functions_of_a_source_are_known_together() {
     let coefficients = |kind: PenaltyKind, lambda: f64| {
         let solution = solve(&data, &design, Some(&known), spec(kernel, Some(Penalty { kind, lambda })));
         assert!(solution.violation < 1e-8, "{kind} {lambda}: {}", solution.violation);
-        let Drift::Basis { coefficients, .. } = solution.parameters.drift else { unreachable!() };
+        let Drift::Basis(BasisDrift { coefficients, .. }) = solution.parameters.drift else { unreachable!() };
         coefficients
     };
     for &kind in PenaltyKind::ALL {

@@ -30,7 +30,7 @@ pub use statistics::Statistics;
 use crate::data::Dataset;
 use crate::engine::gpu::GpuEngine;
 use crate::kernel::Kernel;
-use crate::model::{Drift, Noise, Parameters, Penalty, PenaltyKind};
+use crate::model::{Parameters, Penalty, PenaltyKind};
 use crate::objective::Estimator;
 use crate::{Error, Matrix, Progress, Result};
 use coordinate::{Coordinate, Found, Own, Reduced};
@@ -189,26 +189,16 @@ impl Exact {
 
     /// The loss of a model on some of these environments, where each target has the shift that suits it best there.
     /// Variables count by the squares of their units.
-    pub fn held_out_loss(&self, solution: &Solution, environments: &[usize]) -> f64 {
-        let Parameters { drift, biases, noise, .. } = &solution.parameters;
+    pub fn held_out_loss(&self, solution: &Solution, environments: &[usize]) -> Result<f64> {
+        let (coefficients, amounts) = self.design.coefficients(&solution.parameters)?;
         let last = self.design.features(self.dim()) - 1;
         let mut sum = 0.0;
         for j in 0..self.dim() {
-            // The coefficients of the statistics' functions, and the unit of the variable.
-            let (mut all, unit): (Vec<f64>, f64) = match (&self.design, drift) {
-                (Design::Basis { basis, .. }, Drift::Basis { coefficients, .. }) => {
-                    let scaled = coefficients.row(j).iter().zip(&basis.scales).map(|(c, s)| c * s);
-                    (scaled.collect(), basis.spread[j])
-                }
-                (_, Drift::Linear { weights }) => (weights.row(j).to_vec(), 1.0),
-                _ => unreachable!("a solution has the drift of its design"),
-            };
-            all.push(biases[j]);
-            match noise {
-                Noise::Basis { amounts } => all.extend(amounts.row(j)),
-                Noise::Diagonal { log_noise } => all.push((2.0 * log_noise[j]).exp()),
-                Noise::Full { .. } => unreachable!("a solution has diagonal noise"),
-            }
+            let unit = self.design.unit(j);
+            // The coefficients of the statistics' functions.
+            let mut all = coefficients.row(j).to_vec();
+            all.push(solution.parameters.biases[j]);
+            all.extend(amounts.row(j));
             for &e in environments {
                 let part = &self.statistics[e];
                 let slope = |a: usize| {
@@ -221,7 +211,7 @@ impl Exact {
                 sum += loss / (unit * unit);
             }
         }
-        sum / environments.len() as f64
+        Ok(sum / environments.len() as f64)
     }
 
     /// λ/d², by which single effects count.
@@ -308,19 +298,8 @@ impl Exact {
             }
         }
         let last = self.design.features(d) - 1;
-        let (drift, noise) = match &self.design {
-            Design::Linear => {
-                let weights = Matrix::from_fn(d, d, |j, i| rows[j].coefficients[i]);
-                let log_noise = rows.iter().map(|row| 0.5 * row.amounts[0].ln()).collect();
-                (Drift::Linear { weights }, Noise::Diagonal { log_noise })
-            }
-            Design::Basis { basis, .. } => {
-                let coefficient = |j: usize, p: usize| rows[j].coefficients[p] / basis.scales[p];
-                let coefficients = Matrix::from_fn(d, last, coefficient);
-                let amounts = Matrix::from_fn(d, basis.amounts(), |j, k| rows[j].amounts[k]);
-                (Drift::Basis { basis: basis.clone(), coefficients }, Noise::Basis { amounts })
-            }
-        };
+        let coefficient = |j: usize, p: usize| rows[j].coefficients[p];
+        let (drift, noise) = self.design.drift_and_noise(d, coefficient, |j, k| rows[j].amounts[k]);
         let parameters = Parameters {
             drift,
             biases: rows.iter().map(|row| row.coefficients[last]).collect(),

@@ -2,7 +2,7 @@ use super::*;
 use crate::engine::cpu::CpuEngine;
 use crate::engine::{Engine, LossSpec};
 use crate::kernel::{KernelKind, with_profile};
-use crate::model::Basis;
+use crate::model::{Basis, BasisDrift, Drift, Noise};
 use crate::objective::Objective;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -71,14 +71,14 @@ fn statistics_give_the_loss_of_any_linear_model() {
                 let all =
                     Statistics::of(&data, &Design::Linear, kernel, estimator, &Progress::default()).unwrap();
                 let parameters = Parameters {
-                    drift: Drift::Linear { weights: Matrix::from_fn(d, d, |_, _| normal(&mut rng)) },
+                    drift: Drift::linear(Matrix::from_fn(d, d, |_, _| normal(&mut rng))),
                     biases: (0..d).map(|_| normal(&mut rng)).collect(),
                     noise: Noise::Diagonal { log_noise: (0..d).map(|_| 0.3 * normal(&mut rng)).collect() },
                     shift: Some(Matrix::from_fn(rows.len(), d, |_, _| normal(&mut rng))),
                     log_scale: None,
                 };
                 let (expected, _) = by_engine(&data, kernel, estimator, &parameters);
-                let Drift::Linear { weights } = &parameters.drift else { unreachable!() };
+                let weights = parameters.drift.linear_weights().unwrap();
                 let Noise::Diagonal { log_noise } = &parameters.noise else { unreachable!() };
                 let mut found = 0.0;
                 for (e, Statistics { drift, cross, noise }) in all.iter().enumerate() {
@@ -132,7 +132,7 @@ fn penalised_minima_are_lower_than_everything_around_them() {
             let solution = solve(&data, kernel, Estimator::V, Some(penalty), false);
             assert!(solution.violation < 1e-8, "{kind} {lambda}: {}", solution.violation);
             let total = |parameters: &Parameters<f64>| {
-                by_engine(&data, kernel, Estimator::V, parameters).0 + penalty.value(parameters)
+                by_engine(&data, kernel, Estimator::V, parameters).0 + penalty.value(parameters).unwrap()
             };
             let best = total(&solution.parameters);
             assert!((best - solution.loss - solution.penalty).abs() < 1e-12);
@@ -146,7 +146,7 @@ fn penalised_minima_are_lower_than_everything_around_them() {
                     assert!(total(&other) > best, "{kind} {lambda} {size}");
                 }
             }
-            let Drift::Linear { weights } = &solution.parameters.drift else { unreachable!() };
+            let weights = solution.parameters.drift.linear_weights().unwrap();
             let zeros = weights.as_slice().iter().filter(|w| **w == 0.0).count();
             assert!(lambda < 0.1 || zeros > 0, "{kind} {lambda}: {weights:?}");
         }
@@ -324,14 +324,14 @@ fn a_basis_of_the_variables_is_the_linear_model() {
         .unwrap()
         .solve()
         .unwrap();
-    let (Drift::Basis { coefficients, .. }, Noise::Basis { amounts }) =
+    let (Drift::Basis(BasisDrift { coefficients, .. }), Noise::Basis { amounts }) =
         (&found.parameters.drift, &found.parameters.noise)
     else {
         unreachable!()
     };
     let log_noise = (0..3).map(|j| 0.5 * amounts[(j, 0)].ln()).collect();
     let linear = Parameters {
-        drift: Drift::Linear { weights: coefficients.clone() },
+        drift: Drift::linear(coefficients.clone()),
         noise: Noise::Diagonal { log_noise },
         biases: found.parameters.biases.clone(),
         shift: found.parameters.shift.clone(),
@@ -356,7 +356,7 @@ fn a_basis_of_the_variables_is_the_linear_model() {
         .unwrap()
         .solve()
         .unwrap();
-    let Drift::Basis { coefficients, .. } = &found.parameters.drift else { unreachable!() };
+    let Drift::Basis(BasisDrift { coefficients, .. }) = &found.parameters.drift else { unreachable!() };
     let squares = [3, 6, 8];
     for j in 0..3 {
         let (mut sum, mut size) = (0.0, 0.0);
@@ -387,7 +387,7 @@ fn penalised_fits_of_given_functions_meet_their_conditions() {
             for &kind in PenaltyKind::ALL {
                 let path = exact.path(&all, kind, &[2.0 * top, 0.3 * top, 0.01 * top]).unwrap();
                 let used = |solution: &Solution| {
-                    let Drift::Basis { coefficients, .. } = &solution.parameters.drift else {
+                    let Drift::Basis(BasisDrift { coefficients, .. }) = &solution.parameters.drift else {
                         unreachable!()
                     };
                     coefficients.as_slice().iter().filter(|c| **c != 0.0).count()

@@ -64,7 +64,7 @@ fn ensembles_are_sampled_drawn_and_given_intervals_but_have_no_loss() {
 
     let graph = json(&["graph", &path]);
     assert_eq!(graph["members"].as_u64(), Some(model.members.len() as u64));
-    let Drift::Linear { weights } = &model.parameters.drift else { unreachable!() };
+    let weights = model.parameters.drift.linear_weights().unwrap();
     for effect in graph["effects"].as_array().unwrap() {
         let [with, all] = [0, 1].map(|k| effect["members"][k].as_u64().unwrap());
         assert!(with >= 1 && with <= all && all == model.members.len() as u64);

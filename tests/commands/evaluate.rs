@@ -4,7 +4,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use skds::Matrix;
 use skds::data::{Dataset, Standardization};
-use skds::model::{Activation, Drift, Model, Noise, Parameters};
+use skds::model::{Activation, Drift, MlpDrift, Model, Noise, Parameters};
 use skds::sample::Gaussian;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -30,7 +30,7 @@ fn names() -> Vec<String> {
 /// The truth, as a model in units of its own.
 fn truth(standardization: Option<Standardization>) -> Model {
     let parameters = Parameters {
-        drift: Drift::Linear { weights: weights() },
+        drift: Drift::linear(weights()),
         biases: vec![0.3, 0.0, -0.2],
         noise: Noise::Diagonal { log_noise: vec![-0.3; 3] },
         shift: None,
@@ -122,7 +122,7 @@ fn the_truth_predicts_itself_and_an_independent_model_does_not() {
 
     let mut independent = truth(None);
     let identity = Matrix::from_fn(3, 3, |i, j| if i == j { -1.0 } else { 0.0 });
-    independent.parameters.drift = Drift::Linear { weights: identity };
+    independent.parameters.drift = Drift::linear(identity);
     let worse = json(&[&files.model(&independent), &test, "--device", "cpu"]);
     assert!(worse["median"]["mse"].as_f64().unwrap() > 5.0 * mse, "{worse}");
 
@@ -232,9 +232,8 @@ fn unstable_predictions_are_counted() {
     let files = Files::new();
     let test = files.data(&test_data());
     let mut unstable = truth(None);
-    unstable.parameters.drift = Drift::Linear {
-        weights: Matrix::from_rows(3, 3, vec![-1.0, 2.0, 0.0, 2.0, -1.0, 0.0, 0.0, 0.0, -1.0]),
-    };
+    unstable.parameters.drift =
+        Drift::linear(Matrix::from_rows(3, 3, vec![-1.0, 2.0, 0.0, 2.0, -1.0, 0.0, 0.0, 0.0, -1.0]));
     let output = skds(&[&files.model(&unstable), &test]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let printed = String::from_utf8(output.stdout).unwrap();
@@ -311,12 +310,12 @@ fn wrong_inputs_get_one_sentence() {
 
     // An MLP has no exact law.
     let mut network = truth(None);
-    network.parameters.drift = Drift::Mlp {
+    network.parameters.drift = Drift::Mlp(MlpDrift {
         activation: Activation::Tanh,
         hidden_weights: Matrix::full(3, 3, 0.1),
         hidden_biases: Matrix::full(3, 1, 0.0),
         output_weights: Matrix::full(3, 1, 0.1),
-    };
+    });
     let network = files.model(&network);
     refused(&[&network, &test, "--method", "exact"], &["the drift not linear"]);
 }

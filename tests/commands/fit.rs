@@ -5,7 +5,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use skds::Matrix;
 use skds::fit::Checkpoint;
-use skds::model::{Drift, Model};
+use skds::model::{Drift, MlpDrift, Model};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -48,7 +48,7 @@ fn a_fit_writes_a_model_a_log_and_a_picture() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(report.contains("400 steps on cpu") && report.contains("stable"), "{report}");
     let fitted = Model::read(&path).unwrap();
-    let Drift::Linear { weights } = &fitted.parameters.drift else { panic!("not linear") };
+    let weights = fitted.parameters.drift.linear_weights().unwrap();
     let shift = fitted.parameters.shift.as_ref().unwrap();
     for j in 0..4 {
         assert_eq!(weights[(j, j)], -1.0);
@@ -140,7 +140,7 @@ fn settings_come_from_a_file_and_flags_win() {
     assert_eq!(last["steps"], 20);
     let fitted = Model::read(&path).unwrap();
     assert!(
-        matches!(&fitted.parameters.drift, Drift::Mlp { hidden_biases, .. } if hidden_biases.cols() == 3)
+        matches!(&fitted.parameters.drift, Drift::Mlp(MlpDrift { hidden_biases, .. }) if hidden_biases.cols() == 3)
     );
     assert!(fitted.reference.is_some() && fitted.standardization.is_none());
     assert_eq!(fitted.settings["steps"], 20);

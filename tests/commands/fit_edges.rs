@@ -3,7 +3,7 @@
 use crate::common::random_data;
 use serde_json::{Value, json};
 use skds::Matrix;
-use skds::model::{Drift, Model};
+use skds::model::{BasisDrift, Drift, MlpDrift, Model};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -45,7 +45,7 @@ impl Place {
 }
 
 fn weights(model: &Model) -> &Matrix<f64> {
-    let Drift::Linear { weights } = &model.parameters.drift else { panic!("expected a linear model") };
+    let weights = model.parameters.drift.linear_weights().unwrap();
     weights
 }
 
@@ -64,7 +64,7 @@ fn every_solver_keeps_to_the_edges() {
         assert!(w[(0, 1)] != 0.0 && w[(3, 2)] != 0.0, "{more:?} {w:?}");
         if let Some(intervals) = &model.intervals {
             for side in [&intervals.low, &intervals.high] {
-                let Drift::Linear { weights } = &side.drift else { unreachable!() };
+                let weights = side.drift.linear_weights().unwrap();
                 assert_eq!(weights[(1, 0)], 0.0);
             }
         }
@@ -77,11 +77,11 @@ fn every_solver_keeps_to_the_edges() {
         assert!(w[(3, 2)] != 0.0, "{more:?}");
     }
     let model = place.model(ONE_WAY, &["--model", "mlp", "--hidden", "2", "--steps", "40", "--batch", "64"]);
-    let Drift::Mlp { hidden_weights, .. } = &model.parameters.drift else { panic!() };
+    let Drift::Mlp(MlpDrift { hidden_weights, .. }) = &model.parameters.drift else { panic!() };
     assert!((2..4).all(|unit| hidden_weights[(unit, 0)] == 0.0 && hidden_weights[(unit, 2)] != 0.0));
     // Given functions, tuned: every function of the source.
     let model = place.model(ONE_WAY, &["--model", "basis", "--features", "polynomial:2"]);
-    let Drift::Basis { basis, coefficients } = &model.parameters.drift else { panic!() };
+    let Drift::Basis(BasisDrift { basis, coefficients }) = &model.parameters.drift else { panic!() };
     for p in (0..basis.features()).filter(|&p| basis.variables(p).contains(&0)) {
         assert_eq!(coefficients[(1, p)], 0.0, "{}", basis.feature(p));
     }

@@ -54,7 +54,7 @@ fn the_exact_minimum_is_below_what_adam_reaches() {
             estimator: Estimator::V,
         };
         let loss = CpuEngine.load(&data, &spec).unwrap().evaluate(&model.parameters, None).unwrap();
-        loss + Penalty { kind: PenaltyKind::Both, lambda: 0.2 }.value(&model.parameters)
+        loss + Penalty { kind: PenaltyKind::Both, lambda: 0.2 }.value(&model.parameters).unwrap()
     };
     let exact = objective(&path);
     assert!((exact - report["loss"].as_f64().unwrap() - report["penalty"].as_f64().unwrap()).abs() < 1e-10);
@@ -134,7 +134,7 @@ fn intervals_hold_the_effects_and_go_into_the_graph() {
     json(&[&name, "-o", &text(&path), "--bandwidth", "2", "--lambda", "0", "--bootstrap", "40"]);
     let model = Model::read(&path).unwrap();
     let intervals = model.intervals.as_ref().unwrap();
-    let (Drift::Linear { weights }, Drift::Linear { weights: low }, Drift::Linear { weights: high }) =
+    let (Drift::linear(weights), Drift::linear(low), Drift::linear(high)) =
         (&model.parameters.drift, &intervals.low.drift, &intervals.high.drift)
     else {
         panic!("linear");

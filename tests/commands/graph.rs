@@ -38,7 +38,7 @@ const NAMES: [&str; 3] = ["a\"b", "<x>", "ä,ö"];
 fn small(folder: &Path) -> String {
     let mut parameters = crate::common::random_parameters(1, 3, 1, None, false);
     let weights = Matrix::from_rows(3, 3, vec![-1.0, 0.5, 0.0, -2.0, -1.0, 0.25, 1e-7, 0.0, -1.0]);
-    parameters.drift = Drift::Linear { weights };
+    parameters.drift = Drift::linear(weights);
     let model = Model { names: NAMES.map(String::from).to_vec(), ..Model::new(parameters) };
     let path = path(folder, "small.safetensors");
     model.save(Path::new(&path)).unwrap();

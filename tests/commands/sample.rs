@@ -2,7 +2,7 @@
 
 use skds::Matrix;
 use skds::data::{Dataset, Standardization};
-use skds::model::{Activation, Drift, Model, Noise, Parameters};
+use skds::model::{Activation, Drift, MlpDrift, Model, Noise, Parameters};
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -31,7 +31,7 @@ fn refused(code: i32, args: &[&str], pieces: &[&str]) {
 /// dX = W X dt + dB in standard units, with one environment that shifts `γ`.
 fn linear(decay: f64) -> Model {
     let parameters = Parameters {
-        drift: Drift::Linear { weights: Matrix::from_rows(2, 2, vec![-1.0, 0.0, 0.5, decay]) },
+        drift: Drift::linear(Matrix::from_rows(2, 2, vec![-1.0, 0.0, 0.5, decay])),
         biases: vec![0.0; 2],
         noise: Noise::Diagonal { log_noise: vec![0.5 * 2.0f64.ln(); 2] },
         shift: Some(Matrix::from_rows(2, 2, vec![0.0, 0.0, 0.0, 3.0])),
@@ -47,12 +47,12 @@ fn linear(decay: f64) -> Model {
 fn mlp() -> Model {
     let entry = |i: usize, j: usize| ((3 * i + 5 * j) % 7) as f64 / 7.0 - 0.4;
     Model::new(Parameters {
-        drift: Drift::Mlp {
+        drift: Drift::Mlp(MlpDrift {
             activation: Activation::Tanh,
             hidden_weights: Matrix::from_fn(6, 3, entry),
             hidden_biases: Matrix::from_fn(3, 2, entry),
             output_weights: Matrix::from_fn(3, 2, entry),
-        },
+        }),
         biases: vec![0.2, 0.0, -0.3],
         noise: Noise::Diagonal { log_noise: vec![-0.5; 3] },
         shift: None,

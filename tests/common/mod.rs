@@ -8,7 +8,7 @@ use skds::data::Dataset;
 use skds::engine::gpu::{GpuEngine, adapters};
 use skds::engine::{Engine, LossSpec, Precision, cpu::CpuEngine};
 use skds::kernel::KernelKind;
-use skds::model::{Activation, Drift, Noise, Parameters};
+use skds::model::{Activation, Drift, MlpDrift, Noise, Parameters};
 use skds::objective::{Estimator, Objective};
 use skds::{Error, Scalar};
 use std::path::{Path, PathBuf};
@@ -178,16 +178,16 @@ pub fn random_parameters(
         None => {
             let mut weights = matrix(&mut rng, d, d, 0.5 * scale);
             (0..d).for_each(|j| weights[(j, j)] -= 1.0);
-            Drift::Linear { weights }
+            Drift::linear(weights)
         }
         Some(activation) => {
             let h = 1 + rng.random_range(1..4);
-            Drift::Mlp {
+            Drift::Mlp(MlpDrift {
                 activation,
                 hidden_weights: matrix(&mut rng, d * h, d, scale),
                 hidden_biases: matrix(&mut rng, d, h, 0.5),
                 output_weights: matrix(&mut rng, d, h, 0.7),
-            }
+            })
         }
     };
     let noise = if full {

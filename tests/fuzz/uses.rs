@@ -31,7 +31,7 @@ fn loss<T: Precision>(data: &Dataset, parameters: &Parameters<T>, estimator: Est
 /// dX = −X dt + dB
 fn plain(d: usize) -> Parameters<f64> {
     Parameters {
-        drift: Drift::Linear { weights: Matrix::from_fn(d, d, |j, i| if i == j { -1.0 } else { 0.0 }) },
+        drift: Drift::linear(Matrix::from_fn(d, d, |j, i| if i == j { -1.0 } else { 0.0 })),
         biases: vec![0.0; d],
         noise: Noise::Diagonal { log_noise: vec![0.0; d] },
         shift: None,

@@ -2,7 +2,7 @@
 
 use crate::common::{gpu_engine, random_parameters};
 use skds::engine::gpu::plan::Bounds;
-use skds::model::{Activation, Drift, Model, Noise, Parameters};
+use skds::model::{Activation, Drift, LinearDrift, MlpDrift, Model, Noise, Parameters};
 use skds::sample::{
     Draw, EulerSettings, Gaussian, Intervention, Method, SampleSettings, Sampler, stationary_samples,
 };
@@ -57,9 +57,8 @@ fn drift(p: &Parameters<f64>, e: usize, x: &[f64]) -> Vec<f64> {
     (0..d)
         .map(|j| {
             let own = match &p.drift {
-                Drift::Basis { .. } => unreachable!("devices do not know it"),
-                Drift::Linear { weights } => dot(weights.row(j), x),
-                Drift::Mlp { activation, hidden_weights, hidden_biases, output_weights } => {
+                Drift::Linear(LinearDrift { weights }) => dot(weights.row(j), x),
+                Drift::Mlp(MlpDrift { activation, hidden_weights, hidden_biases, output_weights }) => {
                     let h = hidden_biases.cols();
                     (0..h)
                         .map(|k| {
@@ -74,6 +73,7 @@ fn drift(p: &Parameters<f64>, e: usize, x: &[f64]) -> Vec<f64> {
                         .sum::<f64>()
                         - x[j]
                 }
+                other => unreachable!("devices do not simulate {}", other.name()),
             };
             own + p.biases[j] + p.shift.as_ref().unwrap()[(e, j)]
         })
@@ -176,9 +176,10 @@ fn the_law_of_a_linear_model_is_lyapunovs() {
         let draw = Draw { intervention: &intervention, samples: 8192, seed: 3 };
         let samples =
             sampler.draw(&model, &[draw], &settings(), &Progress::default()).unwrap().remove(0).unwrap();
-        let Drift::Linear { weights } = &model.parameters.drift else { unreachable!() };
+        let weights = model.parameters.drift.linear_weights().unwrap();
         let biases = intervention.biases(&model.parameters);
-        let law = Gaussian::stationary(weights, &biases, &intervention.diffusion(&model.parameters)).unwrap();
+        let law = Gaussian::stationary(weights, &biases, &intervention.diffusion(&model.parameters).unwrap())
+            .unwrap();
         let (mean, covariance) = moments(&samples);
         for j in 0..3 {
             let deviation = law.covariance[(j, j)].sqrt();
@@ -228,7 +229,7 @@ fn an_mlp_has_the_same_law_on_both_devices() {
 fn a_model_without_a_law_is_an_error_of_its_own_draw() {
     let unstable = Matrix::from_rows(2, 2, vec![-1.0, 4.0, 4.0, -1.0]);
     let mut parameters = random_parameters(5, 2, 1, None, false);
-    parameters.drift = Drift::Linear { weights: unstable };
+    parameters.drift = Drift::linear(unstable);
     let model = model(Parameters { shift: None, log_scale: None, ..parameters });
     let none = Intervention::none(2);
     let done = Progress::default();

@@ -10,7 +10,7 @@ use skds::fit::{
     Unobserved,
 };
 use skds::kernel::KernelKind;
-use skds::model::{Activation, Drift, Parameters, Penalty, PenaltyKind};
+use skds::model::{Activation, Drift, LinearDrift, MlpDrift, Parameters, Penalty, PenaltyKind};
 use skds::objective::{Estimator, Objective};
 
 const ADAM: Adam = Adam { learning_rate: 0.01, beta1: 0.9, beta2: 0.999, epsilon: 1e-8 };
@@ -43,8 +43,9 @@ fn host_steps(
     let mut last = (0.0, 0.0);
     for step in 1..=steps as i32 {
         let (loss, mut gradient) = evaluate::<f64>(data, spec, parameters).unwrap();
-        let charged = penalty
-            .map_or(0.0, |penalty| penalty.add_weighted_gradient(parameters, multipliers, &mut gradient));
+        let charged = penalty.map_or(0.0, |penalty| {
+            penalty.add_weighted_gradient(parameters, multipliers, &mut gradient).unwrap()
+        });
         last = (loss, charged);
         let all = parameters.tensors_mut().into_iter().zip(gradient.tensors()).zip(free.tensors());
         for ((((_, p), g), free), ((_, m), (_, s))) in
@@ -207,9 +208,9 @@ fn forbidden_effects_stay_at_exactly_0_on_both_devices() {
             for state in [&on_gpu, &on_cpu] {
                 let (model, _) = problem.model(state).unwrap();
                 let (weights, units) = match &model.parameters.drift {
-                    Drift::Linear { weights } => (weights, 1),
-                    Drift::Mlp { hidden_weights, .. } => (hidden_weights, 3),
-                    Drift::Basis { .. } => unreachable!(),
+                    Drift::Linear(LinearDrift { weights }) => (weights, 1),
+                    Drift::Mlp(MlpDrift { hidden_weights, .. }) => (hidden_weights, 3),
+                    other => unreachable!("no training of {}", other.name()),
                 };
                 for (unit, i) in (0..weights.rows()).flat_map(|unit| (0..5).map(move |i| (unit, i))) {
                     let forbidden = multipliers[(unit / units, i)] == FORBIDDEN;

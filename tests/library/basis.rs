@@ -9,7 +9,7 @@ use skds::data::Dataset;
 use skds::evaluate::predict;
 use skds::fit::{ModelKind, Settings, fit};
 use skds::kernel::Bandwidth;
-use skds::model::{Basis, Drift, Model, Noise};
+use skds::model::{Basis, BasisDrift, Drift, Model, Noise};
 use skds::sample::{Intervention, SampleSettings, Sampler, stationary_samples};
 use std::path::Path;
 use std::process::{Command, Output};
@@ -55,7 +55,9 @@ fn cubic() -> Settings {
 
 fn parts(model: &Model) -> (&Basis, &Matrix<f64>, &Matrix<f64>) {
     match (&model.parameters.drift, &model.parameters.noise) {
-        (Drift::Basis { basis, coefficients }, Noise::Basis { amounts }) => (basis, coefficients, amounts),
+        (Drift::Basis(BasisDrift { basis, coefficients }), Noise::Basis { amounts }) => {
+            (basis, coefficients, amounts)
+        }
         _ => panic!("expected a model of given functions"),
     }
 }
@@ -148,7 +150,7 @@ fn a_drift_that_leads_out_of_the_data_is_held_and_told() {
     let (mut model, _) =
         fit(&training(200), &Settings { features: Some("polynomial:2".parse().unwrap()), ..cubic() })
             .unwrap();
-    let Drift::Basis { coefficients, .. } = &mut model.parameters.drift else { unreachable!() };
+    let Drift::Basis(BasisDrift { coefficients, .. }) = &mut model.parameters.drift else { unreachable!() };
     coefficients.as_mut_slice().fill(0.0);
     (coefficients[(0, 0)], coefficients[(0, 2)], coefficients[(1, 1)]) = (5.0, 5.0, -1.0);
     let none = Intervention::none(2);
@@ -263,6 +265,6 @@ fn wrong_functions_get_one_sentence() {
     passes(&["fit", &train, "-o", &out, "--model", "basis"]);
     let output = skds(&["loss", &train, "--params", &out]);
     let sentence = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(sentence.contains("made of given functions (basis)"), "{sentence}");
+    assert!(sentence.contains("the drift basis, which has no loss"), "{sentence}");
     assert_eq!(output.status.code(), Some(2));
 }

@@ -13,7 +13,7 @@ use skds::objective::{Estimator, Objective};
 /// A linear model without interventions.
 fn linear(weights: Matrix<f64>, biases: Vec<f64>, log_noise: Vec<f64>) -> Parameters<f64> {
     let noise = Noise::Diagonal { log_noise };
-    Parameters { drift: Drift::Linear { weights }, biases, noise, shift: None, log_scale: None }
+    Parameters { drift: Drift::linear(weights), biases, noise, shift: None, log_scale: None }
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn example_6_has_its_stationary_point_at_the_truth() {
 #[test]
 fn a_mean_that_overflows_is_an_error() {
     let drift = |by: f64| skds::model::Parameters::<f64> {
-        drift: skds::model::Drift::Linear { weights: skds::Matrix::full(2, 2, 0.0) },
+        drift: skds::model::Drift::linear(skds::Matrix::full(2, 2, 0.0)),
         biases: vec![by; 2],
         noise: skds::model::Noise::Diagonal { log_noise: vec![-20.0; 2] },
         shift: None,

@@ -53,7 +53,7 @@ fn a_reversible_process_is_recovered_with_an_error_of_one_over_root_n() {
         let squares: Vec<f64> = (0..6)
             .map(|seed| {
                 let found = fit(draws(&weights, &biases, n, seed), 1.5, Estimator::V);
-                let Drift::Linear { weights: w } = &found.drift else { unreachable!() };
+                let w = found.drift.linear_weights().unwrap();
                 w.as_slice().iter().zip(weights.as_slice()).map(|(a, b)| (a - b) * (a - b)).sum()
             })
             .collect();

@@ -1,59 +1,26 @@
-//! Stage `backward`: from ∂/∂b at every sample to the gradient of the drift's parameters and the shifts.
+//! Stage `backward`: from ∂/∂b at every sample to the gradient of the drift's parameters, biases and shifts.
 
 use super::drift::row_tasks;
-use super::outer::outer_product;
-use super::reduce::column_sums;
-use super::rows::{Rows, SampleRows};
-use crate::model::{Activation, Drift, Parameters};
+use super::rows::Rows;
+use crate::model::{Activation, Parameters};
 use crate::numeric::simd::dispatch;
 use crate::numeric::tasks::{self, Cutter};
 use crate::{Matrix, Scalar};
 
-/// Overwrites the gradient of weights, biases and shifts. `hidden` holds the MLP's activations and is overwritten
-/// with the derivatives with respect to what they were made of; `space` is kept between calls.
-pub(super) fn backward<T: Scalar>(
-    parameters: &Parameters<T>,
-    offsets: &[usize],
-    x: &Rows<T>,
-    b_bar: &Rows<T>,
-    hidden: &mut [T],
-    space: &mut Vec<T>,
-    gradient: &mut Parameters<T>,
-) {
-    let n = x.all().len();
-    let by_environment = match (&parameters.drift, &mut gradient.drift) {
-        (Drift::Linear { .. }, Drift::Linear { weights }) => {
-            outer_product(weights.view_mut(), b_bar.sample_rows(), x.view(0..n), offsets, space)
-        }
-        (
-            Drift::Mlp { activation, output_weights, .. },
-            Drift::Mlp { hidden_weights, hidden_biases, output_weights: output_bar, .. },
-        ) => {
-            let width = hidden_weights.rows();
-            through_hidden(*activation, output_weights, offsets, b_bar, hidden, output_bar);
-            let pre_bar = SampleRows { data: hidden, n, p: width, stride: width };
-            let units = outer_product(hidden_weights.view_mut(), pre_bar, x.view(0..n), &[0, n], space);
-            hidden_biases
-                .as_mut_slice()
-                .iter_mut()
-                .zip(&units)
-                .for_each(|(out, sum)| *out = T::from_f64(*sum));
-            column_sums(b_bar.sample_rows(), offsets)
-        }
-        _ => unreachable!("a gradient has the form of its parameters"),
-    };
-    let d = x.dim();
+/// Overwrites the gradient of biases and shifts, given the sums of ∂/∂b over the rows of each environment.
+pub(super) fn constants<T: Scalar>(by_environment: &[f64], gradient: &mut Parameters<T>) {
+    let d = gradient.dim();
     for (j, bias) in gradient.biases.iter_mut().enumerate() {
         *bias = T::from_f64(by_environment.iter().skip(j).step_by(d).sum());
     }
     if let Some(shift) = &mut gradient.shift {
-        shift.as_mut_slice().iter_mut().zip(&by_environment).for_each(|(out, sum)| *out = T::from_f64(*sum));
+        shift.as_mut_slice().iter_mut().zip(by_environment).for_each(|(out, sum)| *out = T::from_f64(*sum));
     }
 }
 
 /// From ∂/∂b to the gradient of the output weights, and, in place of the activations, to the derivatives with respect
 /// to what they were made of.
-fn through_hidden<T: Scalar>(
+pub(super) fn through_hidden<T: Scalar>(
     activation: Activation,
     output_weights: &Matrix<T>,
     offsets: &[usize],

@@ -1,9 +1,9 @@
 //! a = σσᵀ of each environment, and the way back from ∂/∂a to the noise parameters.
 
-use crate::model::{Noise, Parameters, REFUSED};
+use crate::model::{Noise, Parameters};
 use crate::numeric::matmul::product;
 use crate::numeric::simd::padded;
-use crate::{Matrix, Scalar};
+use crate::{Matrix, Result, Scalar};
 
 /// The constant diffusion of one environment.
 pub(super) struct Diffusion<T> {
@@ -50,11 +50,11 @@ impl<T: Scalar> Adjoint<T> {
 
 impl<T: Scalar> Diffusion<T> {
     /// The diffusion of environment `e`.
-    pub fn new(parameters: &Parameters<T>, e: usize) -> Self {
+    pub fn new(parameters: &Parameters<T>, e: usize) -> Result<Self> {
         let d = parameters.dim();
         let scale = |i: usize| parameters.log_scale.as_ref().map_or(0.0, |s| s[(e, i)].to_f64());
-        match &parameters.noise {
-            Noise::Basis { .. } => unreachable!("{REFUSED}"),
+        Ok(match &parameters.noise {
+            other @ Noise::Basis { .. } => return Err(other.depends_on_state()),
             Noise::Diagonal { log_noise } => {
                 let exact: Vec<f64> =
                     (0..d).map(|i| (2.0 * (log_noise[i].to_f64() + scale(i))).exp()).collect();
@@ -75,7 +75,7 @@ impl<T: Scalar> Diffusion<T> {
                 let scale = factor.into_iter().map(T::from_f64).collect();
                 Diffusion { form: Form::Full { scale, sigma, a }, trace, trace2 }
             }
-        }
+        })
     }
 
     /// A zero adjoint of this diffusion's shape.

@@ -20,11 +20,12 @@ pub use training::CpuTraining;
 use crate::data::Dataset;
 use crate::engine::{Engine, Loss, LossSpec};
 use crate::kernel::{Profile, tilt as tilt_of, with_profile};
-use crate::model::{Drift, Noise, Parameters, REFUSED};
+use crate::model::Parameters;
 use crate::numeric::tasks;
 use crate::objective::{Estimator, Kds, Objective, PairTerm, Skds};
 use crate::{Error, Progress, Result, Scalar};
 use diffusion::Diffusion;
+use drift::{DriftStage, Inputs, stage_of};
 use rows::Rows;
 use std::ops::Range;
 use std::sync::Arc;
@@ -166,15 +167,10 @@ impl<T: Scalar> CpuLoss<T> {
     }
 
     /// Roughly how many multiplications one evaluation takes.
-    fn operations(&self, parameters: &Parameters<T>) -> usize {
+    fn operations(&self, stage: &dyn DriftStage<T>) -> usize {
         let (n, d) = (self.samples.x.all().len(), self.samples.x.dim());
-        let width = match &parameters.drift {
-            Drift::Linear { .. } => d,
-            Drift::Mlp { hidden_weights, .. } => hidden_weights.rows(),
-            Drift::Basis { .. } => unreachable!("{REFUSED}"),
-        };
         let pairs = usize::try_from(Loss::<T>::pairs(self)).unwrap_or(usize::MAX);
-        (2 * n * d * width).saturating_add(pairs.saturating_mul(8 * d))
+        (2 * n * d * stage.width()).saturating_add(pairs.saturating_mul(8 * d))
     }
 
     /// All stages, with kernel and objective known at compile time.
@@ -182,22 +178,20 @@ impl<T: Scalar> CpuLoss<T> {
         &mut self,
         profile: P,
         parameters: &Parameters<T>,
+        stage: &dyn DriftStage<T>,
         mut gradient: Option<&mut Parameters<T>>,
-    ) -> f64 {
+    ) -> Result<f64> {
         let CpuLoss { spec, samples, work, environment_losses, progress } = self;
         // A wish to stop is looked for at the end.
         let _ = progress.set(0);
-        drift::drift(parameters, &samples.offsets, &samples.x, &mut work.b, &mut work.hidden);
+        let inputs = Inputs::new(parameters, &samples.x, &samples.offsets);
+        stage.drift(&inputs, &mut work.b, &mut work.hidden);
         if let Some(gradient) = &mut gradient {
-            match &mut gradient.noise {
-                Noise::Diagonal { log_noise } => log_noise.fill(T::ZERO),
-                Noise::Full { noise } => noise.as_mut_slice().fill(T::ZERO),
-                Noise::Basis { .. } => unreachable!("{REFUSED}"),
-            }
+            gradient.noise.tensor_mut().1.fill(T::ZERO);
         }
         let environments = samples.environments();
         for e in 0..environments {
-            let diffusion = Diffusion::new(parameters, e);
+            let diffusion = Diffusion::new(parameters, e)?;
             if P::TILTED {
                 tilt::tilt::<T, P, O>(samples, e, &diffusion, work);
             }
@@ -216,30 +210,28 @@ impl<T: Scalar> CpuLoss<T> {
             }
         }
         if let Some(gradient) = gradient {
-            backward::backward(
-                parameters,
-                &samples.offsets,
-                &samples.x,
-                &work.b_bar,
-                &mut work.hidden,
-                &mut work.space,
-                gradient,
-            );
+            let (hidden, space) = (&mut work.hidden, &mut work.space);
+            let sums = stage.backward(&inputs, &work.b_bar, hidden, space, &mut gradient.drift)?;
+            backward::constants(&sums, gradient);
         }
-        environment_losses.iter().sum::<f64>() / environments as f64
+        Ok(environment_losses.iter().sum::<f64>() / environments as f64)
     }
 }
 
 impl<T: Scalar> Loss<T> for CpuLoss<T> {
     fn evaluate(&mut self, parameters: &Parameters<T>, gradient: Option<&mut Parameters<T>>) -> Result<f64> {
         parameters.check_fits(self.samples.x.dim(), self.samples.environments())?;
+        if let Some(gradient) = &gradient {
+            gradient.check_shape_of(parameters)?;
+        }
         let (objective, kernel) = (self.spec.objective, self.spec.kernel);
-        let loss = tasks::enter(self.operations(parameters), || {
+        let stage = stage_of(&parameters.drift)?;
+        let loss = tasks::enter(self.operations(stage), || {
             with_profile!(kernel, T, |profile| match objective {
-                Objective::Skds => self.run::<_, Skds>(profile, parameters, gradient),
-                Objective::Kds => self.run::<_, Kds>(profile, parameters, gradient),
+                Objective::Skds => self.run::<_, Skds>(profile, parameters, stage, gradient),
+                Objective::Kds => self.run::<_, Kds>(profile, parameters, stage, gradient),
             })
-        });
+        })?;
         self.progress.check()?;
         if let Some(e) = self.environment_losses.iter().position(|loss| !loss.is_finite()) {
             return Err(Error::NonFinite(format!(

@@ -177,7 +177,7 @@ impl CpuTraining {
 
     /// Adds the penalty's subgradient and takes Adam's step, network by network while its weights are at hand; returns
     /// the penalty.
-    fn update(&mut self) -> f64 {
+    fn update(&mut self) -> Result<f64> {
         let Adam { learning_rate, beta1, beta2, epsilon } = self.spec.adam;
         let step = self.state.steps as i32 + 1;
         let rates = Rates {
@@ -188,7 +188,9 @@ impl CpuTraining {
             epsilon: epsilon as f32,
         };
         let multipliers = self.multipliers.as_ref();
-        let groups = self.spec.penalty.map(|penalty| penalty.groups(&self.state.parameters, multipliers));
+        let penalty = self.spec.penalty;
+        let groups =
+            penalty.map(|penalty| penalty.groups(&self.state.parameters, multipliers)).transpose()?;
         let State { parameters, mean, square, .. } = &mut self.state;
         let moments = mean.tensors_mut().into_iter().zip(square.tensors_mut());
         let inputs = self.gradient.tensors_mut().into_iter().zip(self.free.tensors());
@@ -212,7 +214,7 @@ impl CpuTraining {
         let mut penalties = vec![0.0; work.len()];
         let work: Vec<_> = work.into_iter().zip(&mut penalties).collect();
         tasks::run(work, entries * 16, |(part, penalty)| *penalty = part.update(&rates));
-        groups.map_or(0.0, |groups| groups.outgoing_value) + penalties.iter().sum::<f64>()
+        Ok(groups.map_or(0.0, |groups| groups.outgoing_value) + penalties.iter().sum::<f64>())
     }
 }
 
@@ -286,7 +288,7 @@ impl Training for CpuTraining {
         let step = self.state.steps + 1;
         let loss = self.evaluate().map_err(|error| at_step(error, step))?;
         self.check_gradient().map_err(|error| at_step(error, step))?;
-        let penalty = self.update();
+        let penalty = self.update()?;
         self.state.steps = step;
         self.last = (loss, penalty);
         Ok(())

@@ -2,11 +2,11 @@
 
 use super::compose::{Choice, SumLayout};
 use super::shared::{DEPTH, Job, RECORD_NUMBERS};
-use crate::Scalar;
 use crate::engine::LossSpec;
 use crate::kernel::{Profile, with_profile};
-use crate::model::{Activation, Drift, Noise, Parameters, REFUSED};
+use crate::model::{Activation, Drift, Noise, Parameters};
 use crate::objective::{Estimator, Kds, Objective, PairTerm, Skds};
+use crate::{Result, Scalar};
 
 /// The form of a model's parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,14 +23,18 @@ pub struct Form {
 
 impl Form {
     /// The form of `parameters` for `environments` environments.
-    pub fn of<T: Scalar>(parameters: &Parameters<T>, environments: usize) -> Self {
+    pub fn of<T: Scalar>(parameters: &Parameters<T>, environments: usize) -> Result<Self> {
         let hidden = match &parameters.drift {
-            Drift::Linear { .. } => None,
-            Drift::Basis { .. } => unreachable!("{REFUSED}"),
-            Drift::Mlp { activation, hidden_biases, .. } => Some((*activation, hidden_biases.cols())),
+            Drift::Linear(_) => None,
+            Drift::Mlp(drift) => Some((drift.activation, drift.hidden_biases.cols())),
+            other => return Err(other.without("loss or simulation on a GPU")),
         };
-        let full = matches!(parameters.noise, Noise::Full { .. });
-        Form { dim: parameters.dim(), environments, hidden, full }
+        let full = match &parameters.noise {
+            Noise::Diagonal { .. } => false,
+            Noise::Full { .. } => true,
+            other @ Noise::Basis { .. } => return Err(other.depends_on_state()),
+        };
+        Ok(Form { dim: parameters.dim(), environments, hidden, full })
     }
 
     /// What shaders are composed by.
@@ -84,6 +88,22 @@ impl Form {
             scale: take(e * stride),
         };
         (places, next)
+    }
+
+    /// Where the tensor of this name begins, in quads, and the length of its rows, in numbers.
+    pub fn place(&self, tensor: &str) -> Option<(u64, usize)> {
+        let (places, _) = self.places();
+        let (d, units) = (self.dim, self.dim * self.units_per_variable());
+        Some(match tensor {
+            "weights" | "hidden_weights" => (places.weights, d),
+            "hidden_biases" => (places.hidden_biases, units),
+            "output_weights" => (places.output, units),
+            "biases" => (places.biases, d),
+            "log_noise" | "noise" => (places.noise, d),
+            "shift" => (places.shift, d),
+            "log_scale" => (places.scale, d),
+            _ => return None,
+        })
     }
 
     /// Quads of an environment's record in `diffusion`.

@@ -195,7 +195,7 @@ impl GpuLoss {
     /// The session for parameters of this form, with the parameters on the device.
     fn session<T: Scalar>(&mut self, parameters: &Parameters<T>) -> Result<&mut Session> {
         parameters.check_fits(self.data.dim(), self.data.environments())?;
-        let form = Form::of(parameters, self.data.environments());
+        let form = Form::of(parameters, self.data.environments())?;
         if self.session.as_ref().is_none_or(|session| session.form != form) {
             self.session = None;
             let context = self.context.clone();
@@ -248,6 +248,9 @@ impl GpuLoss {
 
 impl<T: Scalar> Loss<T> for GpuLoss {
     fn evaluate(&mut self, parameters: &Parameters<T>, gradient: Option<&mut Parameters<T>>) -> Result<f64> {
+        if let Some(gradient) = &gradient {
+            gradient.check_shape_of(parameters)?;
+        }
         let progress = self.progress.clone();
         let session = self.session(parameters)?;
         session.run(gradient.is_some(), &progress)?;

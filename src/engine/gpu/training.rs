@@ -49,7 +49,7 @@ impl GpuEngine {
         free: &Parameters<f32>,
     ) -> Result<GpuTraining> {
         parameters.check_fits(data.dim(), data.environments())?;
-        let form = Form::of(parameters, data.environments());
+        let form = Form::of(parameters, data.environments())?;
         let rows: Vec<usize> = match spec.batches {
             Some(batches) => vec![batches.rows; batches.environments],
             None => (0..data.environments()).map(|e| data.rows(e).len()).collect(),

@@ -44,6 +44,11 @@ pub struct GpuWalk {
 }
 
 impl GpuEngine {
+    /// Whether devices simulate these parameters: their drift and noise have shaders.
+    pub(crate) fn can_simulate(&self, parameters: &Parameters<f64>) -> bool {
+        Form::of(parameters, 1).is_ok()
+    }
+
     /// Puts `chains[e]` chains of each environment of `parameters` at standard normal points, drawn by `seeds[e]`.
     /// `floor` is the least value of each variable.
     pub fn walk<T: Scalar>(
@@ -55,7 +60,7 @@ impl GpuEngine {
         floor: Option<&[f64]>,
     ) -> Result<GpuWalk> {
         parameters.check_fits(parameters.dim(), chains.len())?;
-        let form = Form::of(parameters, chains.len());
+        let form = Form::of(parameters, chains.len())?;
         let mut session = Session::new(self.context()?, chains, &SPEC, form, &self.bounds, 0, &self.edits)?;
         session.write_parameters(parameters)?;
         GpuWalk::new(session, chains, seeds, dt, floor)

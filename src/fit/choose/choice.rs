@@ -6,7 +6,7 @@ use crate::data::Dataset;
 use crate::fit::CandidateSet;
 use crate::fit::tuning::{ENOUGH_INTERVENTIONS, ScoredSetting, Tuning, intervened, multiples};
 use crate::kernel::Bandwidth;
-use crate::model::{Drift, PenaltyKind};
+use crate::model::PenaltyKind;
 use crate::numeric::statistics::mean_and_error;
 use crate::solve::moments::{Moments, Tolerance};
 use crate::{Matrix, Progress, Result};
@@ -179,7 +179,10 @@ impl Choice<'_> {
                     let others: Vec<usize> = all.iter().copied().filter(|e| !left_out.contains(e)).collect();
                     let solutions = exact.path(&others, self.common.penalty, &lambdas)?;
                     progress.add(solutions.len() as u64)?;
-                    Ok(solutions.into_iter().map(|solution| weights_of(solution.parameters.drift)).collect())
+                    solutions
+                        .iter()
+                        .map(|solution| solution.parameters.drift.linear_weights().cloned())
+                        .collect()
                 })
                 .collect::<Result<_>>()?;
             weights.iter_mut().zip(paths).for_each(|(all, path)| all.extend(path));
@@ -203,13 +206,6 @@ impl Choice<'_> {
             expected_error: None,
             remarks: self.remarks(),
         })
-    }
-}
-
-fn weights_of(drift: Drift<f64>) -> Matrix<f64> {
-    match drift {
-        Drift::Linear { weights } => weights,
-        _ => unreachable!("fits of the linear design are linear"),
     }
 }
 

@@ -7,7 +7,7 @@ use super::{Candidate, Common, Fit};
 use crate::data::Dataset;
 use crate::fit::stabilize::shrunk;
 use crate::fit::tuning::{enough, resampled};
-use crate::model::{Drift, LawKind, Model};
+use crate::model::{LawKind, Model};
 use crate::numeric::dense::{symmetric_eigenvalues, symmetric_root};
 use crate::numeric::matmul::product_sequential;
 use crate::sample::{Gaussian, Intervention, LinearParts};
@@ -68,11 +68,12 @@ pub(super) fn scores(
 fn score(fit: &Fit, observed: &[Observed]) -> Result<f64> {
     let mut parameters = fit.parameters.clone();
     let law = fit.candidate.method.law();
-    if let (Drift::Linear { weights }, LawKind::Diffusion) = (&mut parameters.drift, law) {
+    if law == LawKind::Diffusion {
+        let weights = parameters.drift.linear_weights_mut()?;
         *weights = shrunk(weights, MARGIN)?;
     }
     let model = Model { law, ..Model::new(parameters) };
-    let parts = LinearParts::of(&model).expect("candidates are linear");
+    let parts = LinearParts::of(&model)?;
     let mut sum = 0.0;
     for (e, observed) in observed.iter().enumerate() {
         match parts.gaussian(&Intervention::of_environment(&model, e)?) {

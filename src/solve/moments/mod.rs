@@ -279,7 +279,7 @@ impl<'a> Pool<'a> {
             scales
         });
         Parameters {
-            drift: Drift::Linear { weights },
+            drift: Drift::linear(weights),
             biases,
             noise: Noise::Diagonal { log_noise },
             shift: Some(shift),

@@ -6,7 +6,7 @@
 
 use super::unknowns::{Coefficients, Unknowns};
 use crate::engine::Loss;
-use crate::model::{Drift, Noise, Parameters};
+use crate::model::Parameters;
 use crate::{Matrix, Progress, Result, Scalar};
 use rayon::prelude::*;
 use std::sync::Arc;
@@ -83,10 +83,7 @@ impl<T: Scalar> ByEngine<T> {
         let parameters = self.unknowns.parameters(&self.coefficients, f64::MIN_POSITIVE).cast::<T>();
         let mut gradient = self.gradient.take().unwrap_or_else(|| parameters.zeros_like());
         let value = watched(&mut *self.loss, &parameters, &mut gradient, progress)?;
-        let (Drift::Linear { weights }, Noise::Diagonal { log_noise }) = (&gradient.drift, &gradient.noise)
-        else {
-            unreachable!("a gradient has the form of its parameters")
-        };
+        let (weights, log_noise) = (gradient.drift.linear_weights()?, gradient.noise.log_noise()?);
         let (d, unknowns) = (self.units.len(), &*self.unknowns);
         let Coefficients { drift, amounts, shifts, noises } = &mut self.coefficients;
         for (j, own) in unknowns.owns.iter().enumerate() {

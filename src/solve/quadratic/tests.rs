@@ -1,6 +1,6 @@
 use super::*;
 use crate::kernel::Kernel;
-use crate::model::{Drift, Noise, PenaltyKind};
+use crate::model::{Noise, PenaltyKind};
 use crate::solve::tests::{basis, data, kernels};
 use crate::solve::{Exact, Spec};
 
@@ -22,7 +22,7 @@ pub(super) fn fit(data: &Dataset, spec: QuadraticSpec<'_>, penalty: Option<Penal
 }
 
 pub(super) fn weights(solution: &Solution) -> &Matrix<f64> {
-    let Drift::Linear { weights } = &solution.parameters.drift else { unreachable!() };
+    let weights = solution.parameters.drift.linear_weights().unwrap();
     weights
 }
 
@@ -46,10 +46,10 @@ fn missed(data: &Dataset, spec: &QuadraticSpec<'_>, penalty: Penalty, found: &So
     let (loss, gradient) = slopes_at(&found.parameters);
     assert!((loss - found.loss).abs() <= 1e-12 * (1.0 + loss), "{loss} {}", found.loss);
     let finite = spec.multipliers.map(|by| by.map(|by| if by.is_finite() { by } else { 0.0 }));
-    let charged = penalty.weighted_value(&found.parameters, finite.as_ref());
+    let charged = penalty.weighted_value(&found.parameters, finite.as_ref()).unwrap();
     assert!((charged - found.penalty).abs() < 1e-12 * (1.0 + charged), "{charged} {}", found.penalty);
     let weights = weights(found);
-    let Drift::Linear { weights: slopes } = &gradient.drift else { unreachable!() };
+    let slopes = gradient.drift.linear_weights().unwrap();
     let strength = penalty.lambda / (d * d) as f64;
     let single = if penalty.kind == PenaltyKind::Outgoing { 0.0 } else { strength };
     let group = if penalty.kind == PenaltyKind::Ingoing { 0.0 } else { strength };
@@ -121,8 +121,9 @@ fn everything_around_a_minimum_is_higher() {
     let found = fit(&data, spec, Some(penalty));
     assert!(weights(&found).as_slice().iter().filter(|w| **w != 0.0).count() > 4);
     let mut engine = CpuEngine.load(&data, &spec.loss).unwrap();
-    let mut total =
-        |parameters: &Parameters<f64>| engine.evaluate(parameters, None).unwrap() + penalty.value(parameters);
+    let mut total = |parameters: &Parameters<f64>| {
+        engine.evaluate(parameters, None).unwrap() + penalty.value(parameters).unwrap()
+    };
     let best = total(&found.parameters);
     for t in 0..found.parameters.tensors().len() {
         for at in 0..found.parameters.tensors()[t].values.len() {

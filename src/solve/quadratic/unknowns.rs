@@ -1,7 +1,7 @@
 //! What is sought, as one vector t: row by row the penalised effects, what is not penalised, amounts of noise, shifts, and
 //! noises of targets. The coefficients of drift and noise are linear in it.
 
-use crate::model::{Drift, Noise, Parameters};
+use crate::model::Parameters;
 use crate::solve::Design;
 use crate::solve::coordinate::Own;
 use crate::{Error, Matrix, Result};
@@ -155,18 +155,13 @@ impl Unknowns {
     /// Coefficients as parameters of a model, with squared noises of at least `least`.
     pub fn parameters(&self, of: &Coefficients, least: f64) -> Parameters<f64> {
         let (d, last) = (self.owns.len(), self.features - 1);
-        let (drift, noise) = match &self.design {
-            Design::Linear => {
-                let log_noise = (0..d).map(|j| 0.5 * of.amounts[(j, 0)].max(least).ln()).collect();
-                let weights = Matrix::from_fn(d, d, |j, i| of.drift[(j, i)]);
-                (Drift::Linear { weights }, Noise::Diagonal { log_noise })
-            }
-            Design::Basis { basis, .. } => {
-                let coefficients = Matrix::from_fn(d, last, |j, p| of.drift[(j, p)] / basis.scales[p]);
-                let drift = Drift::Basis { basis: basis.clone(), coefficients };
-                (drift, Noise::Basis { amounts: of.amounts.clone() })
-            }
-        };
+        // Of these squared noises logarithms are taken.
+        let is_linear = matches!(self.design, Design::Linear);
+        let (drift, noise) = self.design.drift_and_noise(
+            d,
+            |j, p| of.drift[(j, p)],
+            |j, k| if is_linear { of.amounts[(j, k)].max(least) } else { of.amounts[(j, k)] },
+        );
         let log_scale = self.has_noises().then(|| {
             let mut scales = Matrix::full(self.environments, d, 0.0);
             for (j, own) in self.owns.iter().enumerate() {
@@ -184,31 +179,16 @@ impl Unknowns {
     /// The vector of a model; effects that are held at 0 and shifts that are not sought are left out.
     pub fn of_parameters(&self, parameters: &Parameters<f64>) -> Result<Vec<f64>> {
         let (d, last) = (self.owns.len(), self.features - 1);
-        parameters.check_shapes()?;
-        let (drift, amounts) = match (&self.design, &parameters.drift, &parameters.noise) {
-            (Design::Linear, Drift::Linear { weights }, Noise::Diagonal { log_noise })
-                if log_noise.len() == d =>
-            {
-                (weights.clone(), Matrix::from_fn(d, 1, |j, _| (2.0 * log_noise[j]).exp()))
-            }
-            (
-                Design::Basis { basis, .. },
-                Drift::Basis { basis: other, coefficients },
-                Noise::Basis { amounts },
-            ) if basis == other => {
-                (Matrix::from_fn(d, last, |j, p| coefficients[(j, p)] * basis.scales[p]), amounts.clone())
-            }
-            _ => {
-                return Err(Error::invalid(format!(
-                    "the fit begins from a model with the drift {} of {} variables, expected the form that is fitted",
-                    parameters.drift.name(),
-                    parameters.dim()
-                )));
-            }
-        };
+        let (drift, amounts) = self.design.coefficients(parameters)?;
+        if parameters.dim() != d {
+            return Err(Error::invalid(format!(
+                "the fit starts from a model of {} variables, expected {d}",
+                parameters.dim()
+            )));
+        }
         if let Some(found) = parameters.environments().filter(|found| *found != self.environments) {
             return Err(Error::invalid(format!(
-                "the fit begins from a model with interventions of {found} environments, expected {}",
+                "the fit starts from a model with interventions of {found} environments, expected {}",
                 self.environments
             )));
         }

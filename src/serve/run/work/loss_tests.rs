@@ -26,7 +26,7 @@ fn dataset(service: &Service, seed: usize, dim: usize, size: f64) -> ContentId {
 fn model(service: &Service, dim: usize) -> ContentId {
     let path = service.files.uploads().join("model.safetensors");
     let parameters = Parameters {
-        drift: Drift::Linear { weights: Matrix::from_fn(dim, dim, |i, j| if i == j { -1.0 } else { 0.1 }) },
+        drift: Drift::linear(Matrix::from_fn(dim, dim, |i, j| if i == j { -1.0 } else { 0.1 })),
         biases: vec![0.1; dim],
         noise: Noise::Diagonal { log_noise: vec![0.0; dim] },
         shift: None,
