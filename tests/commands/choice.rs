@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use skds::data::Dataset;
-use skds::model::{Drift, LawKind, Model};
+use skds::model::{LawKind, Model};
 use std::path::Path;
 use std::process::{Command, Output};
 

@@ -5,7 +5,7 @@ use skds::Matrix;
 use skds::data::{Dataset, Standardization};
 use skds::engine::{Engine, LossSpec, cpu::CpuEngine};
 use skds::kernel::Kernel;
-use skds::model::{Drift, Model, Penalty, PenaltyKind};
+use skds::model::{Model, Penalty, PenaltyKind};
 use skds::objective::{Estimator, Objective};
 use std::path::Path;
 use std::process::{Command, Output};
@@ -134,11 +134,8 @@ fn intervals_hold_the_effects_and_go_into_the_graph() {
     json(&[&name, "-o", &text(&path), "--bandwidth", "2", "--lambda", "0", "--bootstrap", "40"]);
     let model = Model::read(&path).unwrap();
     let intervals = model.intervals.as_ref().unwrap();
-    let (Drift::linear(weights), Drift::linear(low), Drift::linear(high)) =
-        (&model.parameters.drift, &intervals.low.drift, &intervals.high.drift)
-    else {
-        panic!("linear");
-    };
+    let [weights, low, high] = [&model.parameters, &intervals.low, &intervals.high]
+        .map(|parameters| parameters.drift.linear_weights().unwrap());
     let inside = |(i, j): (usize, usize)| low[(i, j)] <= weights[(i, j)] && weights[(i, j)] <= high[(i, j)];
     let places: Vec<(usize, usize)> =
         (0..4).flat_map(|i| (0..4).map(move |j| (i, j))).filter(|(i, j)| i != j).collect();
