@@ -5,7 +5,7 @@ use rand_chacha::ChaCha8Rng;
 use skds::Matrix;
 use skds::data::Dataset;
 use skds::kernel::Kernel;
-use skds::model::{Drift, Noise, Parameters};
+use skds::model::{Noise, Parameters};
 use skds::objective::Estimator;
 use skds::sample::Gaussian;
 use skds::solve::{Exact, Spec};
