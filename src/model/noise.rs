@@ -92,6 +92,17 @@ impl Noise<f64> {
         }
     }
 
+    /// The gradient by a noise, given the one by that noise in other units, which this is.
+    pub(super) fn gradient_before(&self, scale: &[f64]) -> Result<Noise<f64>> {
+        match self {
+            Noise::Diagonal { log_noise } => Ok(Noise::Diagonal { log_noise: log_noise.clone() }),
+            Noise::Full { noise } => Ok(Noise::Full {
+                noise: Matrix::from_fn(noise.rows(), noise.cols(), |i, k| scale[i] * noise[(i, k)]),
+            }),
+            Noise::Basis { .. } => Err(self.depends_on_state()),
+        }
+    }
+
     /// diag(exp(log_scale)) σ.
     pub(crate) fn scaled(&self, log_scale: &[f64]) -> Noise<f64> {
         match self {

@@ -26,46 +26,20 @@ impl Parameters<f64> {
         Ok(Parameters { drift, biases, noise, shift, log_scale: self.log_scale.clone() })
     }
 
-    /// The gradient by parameters θ, given the one by `θ.in_units_of(units, None)`, which this is. For drifts of given functions
-    /// no engine has a gradient.
-    pub(crate) fn gradient_before(&self, units: &Standardization) -> Parameters<f64> {
-        let (d, Standardization { mean, scale }) = (self.dim(), units);
-        let times_scale = |matrix: &Matrix<f64>| {
-            Matrix::from_fn(matrix.rows(), matrix.cols(), |i, k| scale[i] * matrix[(i, k)])
-        };
-        let drift = match &self.drift {
-            Drift::Linear(LinearDrift { weights }) => Drift::linear(Matrix::from_fn(d, d, |j, i| {
-                let by_weight = weights[(j, i)] - self.biases[j] * mean[i];
-                if i == j { by_weight } else { scale[j] * by_weight / scale[i] }
-            })),
-            Drift::Mlp(MlpDrift { activation, hidden_weights, hidden_biases, output_weights }) => {
-                let (units, h) = (hidden_weights.rows(), hidden_biases.cols());
-                Drift::Mlp(MlpDrift {
-                    activation: *activation,
-                    hidden_weights: Matrix::from_fn(units, d, |u, i| {
-                        (hidden_weights[(u, i)] - hidden_biases[(u / h, u % h)] * mean[i]) / scale[i]
-                    }),
-                    hidden_biases: hidden_biases.clone(),
-                    output_weights: times_scale(output_weights),
-                })
-            }
-            Drift::Basis(BasisDrift { basis, coefficients }) => {
-                Drift::Basis(BasisDrift { basis: basis.clone(), coefficients: times_scale(coefficients) })
-            }
-        };
-        let noise = match &self.noise {
-            Noise::Diagonal { log_noise } => Noise::Diagonal { log_noise: log_noise.clone() },
-            Noise::Full { noise } => Noise::Full { noise: times_scale(noise) },
-            Noise::Basis { amounts } => Noise::Basis { amounts: times_scale(&times_scale(amounts)) },
-        };
+    /// The gradient by parameters θ, given the one by `θ.in_units_of(units, None)`, which this is. An error for drifts that no engine
+    /// has a gradient of.
+    pub(crate) fn gradient_before(&self, units: &Standardization) -> Result<Parameters<f64>> {
+        let (d, scale) = (self.dim(), &units.scale);
+        let drift = self.drift.dynamics().gradient_before(units, &self.biases)?;
+        let noise = self.noise.gradient_before(scale)?;
         let shift = self.shift.as_ref();
-        Parameters {
+        Ok(Parameters {
             drift,
             biases: self.biases.iter().zip(scale).map(|(bias, s)| s * bias).collect(),
             noise,
             shift: shift.map(|shift| Matrix::from_fn(shift.rows(), d, |e, j| scale[j] * shift[(e, j)])),
             log_scale: self.log_scale.clone(),
-        }
+        })
     }
 }
 

@@ -79,6 +79,15 @@ impl DriftDynamics for LinearDrift<f64> {
         Ok(Drift::linear(weights))
     }
 
+    fn gradient_before(&self, units: &Standardization, biases: &[f64]) -> Result<Drift<f64>> {
+        let Standardization { mean, scale } = units;
+        let d = biases.len();
+        Ok(Drift::linear(Matrix::from_fn(d, d, |j, i| {
+            let by_weight = self.weights[(j, i)] - biases[j] * mean[i];
+            if i == j { by_weight } else { scale[j] * by_weight / scale[i] }
+        })))
+    }
+
     fn effect(&self, source: usize, target: usize) -> Result<f64> {
         Ok(self.weights[(target, source)])
     }

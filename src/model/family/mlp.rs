@@ -141,6 +141,22 @@ impl DriftDynamics for MlpDrift<f64> {
         Ok(MlpDrift { activation, hidden_weights: seen, hidden_biases, output_weights }.into())
     }
 
+    fn gradient_before(&self, units: &Standardization, _biases: &[f64]) -> Result<Drift<f64>> {
+        let Standardization { mean, scale } = units;
+        let (rows, d, h) =
+            (self.hidden_weights.rows(), self.hidden_weights.cols(), self.hidden_biases.cols());
+        let by_weight = |u: usize, i: usize| {
+            (self.hidden_weights[(u, i)] - self.hidden_biases[(u / h, u % h)] * mean[i]) / scale[i]
+        };
+        let drift = MlpDrift {
+            activation: self.activation,
+            hidden_weights: Matrix::from_fn(rows, d, by_weight),
+            hidden_biases: self.hidden_biases.clone(),
+            output_weights: Matrix::from_fn(d, h, |j, k| scale[j] * self.output_weights[(j, k)]),
+        };
+        Ok(drift.into())
+    }
+
     fn effect(&self, source: usize, target: usize) -> Result<f64> {
         let outputs = self.output_weights.row(target);
         let seen = |k: usize| self.hidden_weights[(target * outputs.len() + k, source)];

@@ -160,6 +160,12 @@ pub(crate) trait DriftDynamics: DriftArrays<f64> {
         Err(without(self.family(), "form in other units"))
     }
 
+    /// The gradient by a drift, given the one by that drift [in other units](Self::in_units_of), which this is, and the gradient by
+    /// its biases there.
+    fn gradient_before(&self, _units: &Standardization, _biases: &[f64]) -> Result<Drift<f64>> {
+        Err(without(self.family(), "gradient in other units"))
+    }
+
     /// How strongly and in which direction `source` acts on `target`: see [`Graph`](crate::graph::Graph).
     fn effect(&self, _source: usize, _target: usize) -> Result<f64> {
         Err(without(self.family(), "strength of an effect between two variables"))
