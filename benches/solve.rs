@@ -10,7 +10,7 @@ use skds::data::Dataset;
 use skds::kernel::KernelKind;
 use skds::model::{Penalty, PenaltyKind};
 use skds::objective::Estimator;
-use skds::solve::{Design, Exact, Spec, Statistics};
+use skds::solve::{Design, ExactSolver, ExactSpec, Statistics};
 use skds::{Matrix, Progress};
 use std::time::Duration;
 
@@ -67,10 +67,10 @@ fn fits(c: &mut Criterion) {
     for &kind in PenaltyKind::ALL {
         let penalty = Some(Penalty { kind, lambda: 0.1 });
         let kernel = KernelKind::TiltedRbf.with_bandwidth(3.0).expect("a valid bandwidth");
-        let spec = Spec { kernel, estimator: Estimator::V, penalty, learn_scale: false };
+        let spec = ExactSpec { kernel, estimator: Estimator::V, penalty, learn_scale: false };
         group.bench_function(BenchmarkId::from_parameter(kind), |b| {
             b.iter(|| {
-                Exact::new(&data, data.targets(), spec).and_then(|exact| exact.solve()).expect("finite")
+                ExactSolver::new(&data, data.targets(), spec).and_then(|exact| exact.solve()).expect("finite")
             });
         });
     }

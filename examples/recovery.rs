@@ -13,7 +13,7 @@ use rand_chacha::ChaCha8Rng;
 use skds::plot::{Colour, Line, Panel, Scale, write_picture};
 use skds::prelude::*;
 use skds::sample::Gaussian;
-use skds::solve::{Exact, Spec};
+use skds::solve::{ExactSolver, ExactSpec};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -81,8 +81,8 @@ fn error(n: usize) -> Result<f64> {
         let samples = law.draw(n, &mut ChaCha8Rng::seed_from_u64(seed))?;
         let data = Dataset::from_environments(vec![samples])?;
         let kernel = Kernel::Rbf { bandwidth: 1.5 };
-        let spec = Spec { kernel, estimator: Estimator::V, penalty: None, learn_scale: false };
-        let found = Exact::new(&data, data.targets(), spec)?.solve()?.parameters;
+        let spec = ExactSpec { kernel, estimator: Estimator::V, penalty: None, learn_scale: false };
+        let found = ExactSolver::new(&data, data.targets(), spec)?.solve()?.parameters;
         let fitted = found.drift.linear_weights().unwrap();
         sum += fitted.as_slice().iter().zip(weights.as_slice()).map(|(a, b)| (a - b) * (a - b)).sum::<f64>();
     }

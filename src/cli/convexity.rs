@@ -6,7 +6,7 @@ use crate::kernel::{Bandwidth, KernelKind};
 use crate::model::Basis;
 use crate::model::basis::FeatureChoice;
 use crate::plot::{Colour, Line, Panel, Scale, check_picture_path, write_picture};
-use crate::solve::{Bound, Design, Spectrum, bound, spectra};
+use crate::solve::{ConvexityBound, Design, Spectrum, convexity_bound, spectra};
 use crate::{Error, Result};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -74,7 +74,7 @@ struct Report {
 struct Size {
     rows: usize,
     estimates: Vec<Spectrum>,
-    proposition_11: Bound,
+    proposition_11: ConvexityBound,
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
@@ -97,7 +97,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let mut sizes = Vec::new();
     for n in doubling(samples.rows()) {
         let estimates = spectra(&samples, n, &design, kernel)?;
-        let proposition_11 = bound(&samples, n, &design, kernel, CONFIDENCE);
+        let proposition_11 = convexity_bound(&samples, n, &design, kernel, CONFIDENCE);
         sizes.push(Size { rows: n, estimates, proposition_11 });
     }
     let report = Report {

@@ -6,7 +6,7 @@ pub(super) mod remote;
 use super::device::DeviceArgs;
 use super::{print_report, progress::Watch};
 use crate::data::Dataset;
-use crate::evaluate::{check_test_data, evaluate, evaluated};
+use crate::evaluate::{check_test_data, evaluate, evaluation_progress};
 use crate::model::Model;
 use crate::predict::Origin;
 use crate::sample::{Method, SampleSettings};
@@ -70,7 +70,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         SampleSettings { method: args.method, nonnegative: args.nonnegative, ..SampleSettings::default() };
     let sampler = args.device.sampler(settings.method_for(&model)?)?;
     let progress = Arc::new(Progress::default());
-    let watch = Watch::new("parts", progress.clone(), evaluated(train.is_some()));
+    let watch = Watch::new("parts", progress.clone(), evaluation_progress(train.is_some()));
     let report = evaluate(&sampler, &model, &test, train.as_ref(), &settings, args.seed, &progress)?;
     drop(watch);
     print_report(args.json, &report, || report.to_text())

@@ -263,7 +263,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let mut watch =
         Watch::new(args, &problem, path.clone(), from.as_ref().map_or(0, |from| from.state.steps))?;
     let start = Instant::now();
-    let outcome = problem.run(gpu.as_ref(), from.as_ref(), schedule, &mut watch);
+    let outcome = problem.train(gpu.as_ref(), from.as_ref(), schedule, &mut watch);
     watch.finish();
     let outcome = outcome.map_err(|error| match error {
         Error::NonFinite(problem) => Error::NonFinite(format!(

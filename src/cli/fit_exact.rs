@@ -59,7 +59,7 @@ pub(super) fn run(
         drop(shown);
     }
     report::write_exact(&fit, path)?;
-    let leading = fit.tuning.as_ref().map(|tuning| &tuning.cells[tuning.leading]);
+    let leading = fit.tuning.as_ref().map(|tuning| &tuning.settings[tuning.leading]);
     let answer = Report {
         model: path,
         solver: "exact",

@@ -1,34 +1,34 @@
-//! All predictions of a test, and what they come to.
+//! All predictions of a test, with medians and means.
 
 use super::{AnchoredScores, Prediction, Scores};
 use crate::numeric::statistics::median;
 use serde::Serialize;
 
-/// How test environments were predicted.
+/// How well the test environments were predicted.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Evaluation {
-    /// How many there are.
+    /// The number of test environments.
     pub environments: usize,
-    /// How many predictions have no law.
+    /// The number of predictions without a stationary law.
     pub unstable: usize,
-    /// The medians of those that have.
+    /// The medians of the others' distances.
     pub median: Scores,
     /// Their means.
     pub mean: Scores,
     /// One per environment.
     pub predictions: Vec<Prediction>,
-    /// Predictions that start from observed rows, if there were any to start from.
+    /// Predictions that start from observed rows, if there was training data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub anchored: Option<Comparison>,
-    /// What the same rows predict without a model.
+    /// Floors: what the same rows predict without a model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub floors: Option<Floors>,
 }
 
-/// Distances of one way to predict.
+/// The distances of one kind of prediction.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// How many environments it predicts.
+    /// The number of environments that it predicts.
     pub environments: usize,
     /// The medians over these.
     pub median: Scores,
@@ -60,7 +60,7 @@ impl Comparison {
 }
 
 impl Evaluation {
-    /// Of predictions.
+    /// Summarises predictions.
     pub fn new(predictions: Vec<Prediction>) -> Self {
         let all = Comparison::new(predictions.iter().map(|p| p.scores).collect());
         Evaluation {
@@ -74,7 +74,7 @@ impl Evaluation {
         }
     }
 
-    /// With predictions that start from observed rows.
+    /// Adds predictions that start from observed rows.
     pub fn with_anchored(self, scores: AnchoredScores) -> Self {
         let additive = Comparison::new(scores.additive);
         Evaluation {
@@ -87,7 +87,7 @@ impl Evaluation {
         }
     }
 
-    /// A row per environment, and below them medians and means.
+    /// A table with a row per environment, then medians and means.
     pub fn to_text(&self) -> String {
         let mut lines = vec![header("environment, target")];
         for p in &self.predictions {
@@ -110,7 +110,7 @@ impl Evaluation {
         lines.join("\n")
     }
 
-    /// Medians over fewer environments than others are not to be compared with these, and say so.
+    /// A row of medians. It says if they are over fewer environments than the others, and so not comparable.
     fn median_of(&self, name: &str, comparison: &Comparison) -> String {
         let row = row(name, &comparison.median);
         match comparison.environments == self.environments {

@@ -1,18 +1,18 @@
-//! What anyone can predict without a model: a claim about a prediction stands beside it.
+//! Floors: predictions that need no model, for comparison with the model's.
 
 use crate::data::Dataset;
-use crate::predict::{Origin, TransportMap, Wanted};
+use crate::predict::{Origin, TargetMeans, TransportMap};
 
-/// The targets go where they were told to be, and nothing else moves.
-pub(super) fn no_effect(origin: &Origin, wanted: &Wanted) -> TransportMap {
+/// The targets go to their given means, and nothing else moves.
+pub(super) fn no_effect(origin: &Origin, wanted: &TargetMeans) -> TransportMap {
     let mut shift = vec![0.0; origin.means.len()];
     wanted.targets.iter().zip(&wanted.means).for_each(|(&j, mean)| shift[j] = mean - origin.means[j]);
     TransportMap { shift, deviations: None }
 }
 
-/// The effects of a combination are the sum of what was observed when each of its targets was intervened on alone: the
-/// changes of all means. None unless there are several targets and the training data has each of them alone.
-pub(super) fn additive(train: &Dataset, origin: &Origin, wanted: &Wanted) -> Option<TransportMap> {
+/// The effect of a combination is the sum of the observed changes of all means when each target was intervened on alone. None
+/// unless there are several targets and the training data has each of them alone.
+pub(super) fn additive(train: &Dataset, origin: &Origin, wanted: &TargetMeans) -> Option<TransportMap> {
     if wanted.targets.len() < 2 {
         return None;
     }

@@ -1,17 +1,17 @@
-//! How well a model predicts interventions that it has not seen: the paper's protocol.
+//! Measures how well a model predicts unseen interventions, by the paper's protocol.
 //!
-//! Of each test environment the model is told which variables are intervened on and their means. [`match_means`] finds
-//! the shifts of the drift that reproduce those means; as many samples as the environment has are drawn from the
-//! stationary law under these shifts and compared with the environment's.
+//! For each test environment the model receives the targets and their means. [`match_means`] finds the shifts of the drift that
+//! reproduce these means. As many samples as the environment has are drawn from the stationary law under these shifts, and
+//! compared with the environment's.
 //!
-//! With training data to start from, [`predict_anchored`] moves its observational rows instead ([`crate::predict`]), and
-//! compares them beside floors that need no model.
+//! With training data, [`predict_anchored`] moves its observational rows instead ([`crate::predict`]), and compares the result
+//! with floors that need no model.
 
 mod anchored;
 mod evaluation;
 mod floors;
 
-pub use crate::predict::{MATCHED, Wanted, match_means};
+pub use crate::predict::{MATCHING_PROGRESS, TargetMeans, match_means};
 pub use anchored::{AnchoredScores, predict_anchored};
 pub use evaluation::{Comparison, Evaluation, Floors};
 
@@ -30,7 +30,7 @@ const LARGEST_DEVIATION: f64 = 100.0;
 /// How a test environment was predicted.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Prediction {
-    /// The environment's number in the test data.
+    /// The environment's index in the test data.
     pub environment: usize,
     /// The variables intervened on, by name.
     pub targets: Vec<String>,
@@ -43,7 +43,7 @@ pub struct Prediction {
     pub unstable: Option<String>,
 }
 
-/// Distances between predicted and true samples, in the units of the model: standardised if it is.
+/// Distances between predicted and true samples, in standard units if the model knows them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scores {
     /// Mean over variables of the squared difference of means.
@@ -54,33 +54,33 @@ pub struct Scores {
     pub sinkhorn: f64,
 }
 
-/// Checks that the test data suits the model: the same variables, and targets in every environment.
+/// Checks that the test data has the model's variables, and targets in every environment.
 pub fn check_test_data(model: &Model, test: &Dataset) -> Result<()> {
     model.check_variables(test, "the test data")?;
     match test.observational() {
         Some(e) => Err(Error::invalid(format!(
-            "test environment {e} has no target, expected at least one variable that is intervened on"
+            "test environment {e} has no target, expected at least one intervened variable"
         ))),
         None => Ok(()),
     }
 }
 
-/// What is told of each test environment: its targets and their means.
-pub fn told_of(test: &Dataset) -> Vec<Wanted> {
+/// The targets of each test environment and their means.
+pub(crate) fn target_means(test: &Dataset) -> Vec<TargetMeans> {
     (0..test.environments())
         .map(|e| {
             let targets: Vec<usize> = (0..test.dim()).filter(|&j| test.targets()[(e, j)]).collect();
             let means = test.means(e);
-            Wanted { means: targets.iter().map(|&j| means[j]).collect(), targets }
+            TargetMeans { means: targets.iter().map(|&j| means[j]).collect(), targets }
         })
         .collect()
 }
 
-/// What progress counts to when everything is predicted and compared.
-pub const PREDICTED: u64 = 1000;
+/// The progress count when every environment is predicted and compared.
+pub const PREDICTION_PROGRESS: u64 = 1000;
 
-/// Everything that is known of how well a model predicts: by the paper's protocol and, with training data, from its
-/// observational rows. `progress` counts to [`evaluated`].
+/// Evaluates a model by the paper's protocol and, with training data, from its observational rows. `progress` counts to
+/// [`evaluation_progress`].
 pub fn evaluate(
     sampler: &Sampler,
     model: &Model,
@@ -97,7 +97,7 @@ pub fn evaluate(
     let evaluation = Evaluation::new(predict(sampler, model, test, settings, seed, progress)?);
     Ok(match train {
         Some(train) => {
-            let progress = progress.after(PREDICTED);
+            let progress = progress.after(PREDICTION_PROGRESS);
             let scores = predict_anchored(sampler, model, test, train, settings, seed, &progress)?;
             evaluation.with_anchored(scores)
         }
@@ -105,12 +105,12 @@ pub fn evaluate(
     })
 }
 
-/// What progress counts to in [`evaluate`], with training data or without.
-pub const fn evaluated(with_train: bool) -> u64 {
-    if with_train { 2 * PREDICTED } else { PREDICTED }
+/// The progress count at the end of [`evaluate`], with training data or without.
+pub const fn evaluation_progress(with_train: bool) -> u64 {
+    if with_train { 2 * PREDICTION_PROGRESS } else { PREDICTION_PROGRESS }
 }
 
-/// Predicts every environment of the test data and compares. `progress` counts to [`PREDICTED`].
+/// Predicts every environment of the test data and compares. `progress` counts to [`PREDICTION_PROGRESS`].
 pub fn predict(
     sampler: &Sampler,
     model: &Model,
@@ -120,7 +120,7 @@ pub fn predict(
     progress: &Progress,
 ) -> Result<Vec<Prediction>> {
     check_test_data(model, test)?;
-    let wanted = told_of(test);
+    let wanted = target_means(test);
     let found = match_means(sampler, model, &wanted, settings, seed, progress)?;
     let rows: Vec<usize> = (0..test.environments()).map(|e| test.rows(e).len()).collect();
     let drawn = draw_under(sampler, model, &found, &rows, settings, seed, progress)?;
@@ -135,12 +135,15 @@ pub fn predict(
         let (scores, unstable) = compare_samples(&model.names, samples, &truth)?;
         let targets = wanted.targets.iter().map(|&j| model.names[j].clone()).collect();
         predictions.push(Prediction { environment: e, targets, shifts, scores, unstable });
-        progress.set(MATCHED + (PREDICTED - MATCHED) * (e as u64 + 1) / test.environments() as u64)?;
+        progress.set(
+            MATCHING_PROGRESS
+                + (PREDICTION_PROGRESS - MATCHING_PROGRESS) * (e as u64 + 1) / test.environments() as u64,
+        )?;
     }
     Ok(predictions)
 }
 
-/// As many samples as `rows` says under each intervention, with a seed of its own; where none was found, why.
+/// Draws `rows` samples under each intervention, each with its own seed. Entries without an intervention keep their reason.
 pub(crate) fn draw_under(
     sampler: &Sampler,
     model: &Model,
@@ -166,8 +169,8 @@ pub(crate) fn draw_under(
     Ok(samples.collect())
 }
 
-/// The distances of predicted samples from true ones, or why there are none.
-pub fn compare_samples(
+/// The distances of predicted samples from true ones, or the reason why there are none.
+pub(crate) fn compare_samples(
     names: &[String],
     samples: Result<Matrix<f64>>,
     truth: &Matrix<f64>,
@@ -183,7 +186,7 @@ pub fn compare_samples(
     Ok((Some(distances(&samples, truth)?), None))
 }
 
-/// Why samples count as those of no law, if they do.
+/// The reason why samples count as unstable, if they do.
 fn too_wide(names: &[String], samples: &Matrix<f64>) -> Option<String> {
     let (j, deviation) = widest(samples).filter(|(_, deviation)| *deviation > LARGEST_DEVIATION)?;
     Some(format!(
@@ -200,7 +203,7 @@ fn distances(samples: &Matrix<f64>, truth: &Matrix<f64>) -> Result<Scores> {
     })
 }
 
-/// Distances are in standard units where the model knows them, so that no variable outweighs the others by its scale.
+/// Distances are in standard units if the model knows them, so that no variable dominates by its scale.
 fn in_standard_units(model: &Model, mut samples: Matrix<f64>) -> Matrix<f64> {
     if let Some(units) = model.units() {
         units.apply_to(&mut samples);

@@ -2,7 +2,7 @@
 //! their targets.
 
 use crate::data::Dataset;
-use crate::evaluate::{Wanted, draw_under, match_means};
+use crate::evaluate::{TargetMeans, draw_under, match_means};
 use crate::fit;
 use crate::model::Model;
 use crate::numeric::statistics::moments;
@@ -26,7 +26,7 @@ fn time(seconds: f64) -> Option<Duration> {
 #[derive(Clone, Debug, PartialEq)]
 pub struct PredictionTask {
     /// The targets of the intervention and their means.
-    pub wanted: Wanted,
+    pub wanted: TargetMeans,
     /// The number of samples to predict.
     pub rows: usize,
 }
@@ -134,7 +134,7 @@ impl Method for Diffusion {
 impl FittedMethod for Model {
     fn predict(&self, tasks: &[PredictionTask], seed: u64) -> Result<Vec<Result<Matrix<f64>>>> {
         let (sampler, settings) = (Sampler::cpu(), SampleSettings::default());
-        let wanted: Vec<Wanted> = tasks.iter().map(|task| task.wanted.clone()).collect();
+        let wanted: Vec<TargetMeans> = tasks.iter().map(|task| task.wanted.clone()).collect();
         let found = match_means(&sampler, self, &wanted, &settings, seed, &Progress::default())?;
         let rows: Vec<usize> = tasks.iter().map(|task| task.rows).collect();
         draw_under(&sampler, self, &found, &rows, &settings, seed, &Progress::default())

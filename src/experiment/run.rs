@@ -3,7 +3,7 @@
 use super::method::PredictionTask;
 use super::plan::{DatasetPlace, ExperimentPlan, MethodPlan, Shard};
 use crate::data::Dataset;
-use crate::evaluate::{Scores, compare_samples, told_of};
+use crate::evaluate::{Scores, compare_samples, target_means};
 use crate::files::output::{create_folder, write_atomically};
 use crate::simulate::{self, Simulated};
 use crate::{Error, Progress, Result};
@@ -116,7 +116,7 @@ impl Runner<'_> {
 
     fn compute(&self, place: DatasetPlace, plan: &MethodPlan, data: &Simulated) -> Result<MethodRun> {
         let Simulated { train, test, .. } = data;
-        let tasks: Vec<PredictionTask> = told_of(test)
+        let tasks: Vec<PredictionTask> = target_means(test)
             .into_iter()
             .enumerate()
             .map(|(e, wanted)| PredictionTask { wanted, rows: test.rows(e).len() })

@@ -1,7 +1,7 @@
-//! How sure a fit is: the same fit to resampled rows, again and again.
+//! Bootstrap intervals: the same fit to resampled rows, many times.
 
-use super::choose::{Candidate, Common};
-use super::stabilize::shrunk;
+use super::choose::{Candidate, FitContext};
+use super::stabilize::stabilized_weights;
 use super::tuning::resampled;
 use super::{MARGIN, PreparedFit, Tuning, bounds};
 use crate::data::Dataset;
@@ -9,20 +9,20 @@ use crate::engine::LossSpec;
 use crate::model::{Intervals, LawKind, Member, Parameters, Penalty, PenaltyKind};
 use crate::objective::Estimator;
 use crate::solve::moments::Tolerance;
-use crate::solve::{Design, Exact, Spec, fits_at_once};
+use crate::solve::{Design, ExactSolver, ExactSpec, fits_at_once};
 use crate::{Progress, Result};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
-/// Resamples differ from each other by far more than what a fit by moments misses.
+/// Resamples differ from each other by far more than this tolerance.
 const REFITTED: Tolerance = Tolerance { violation: 1e-6, steps: 20_000 };
 /// The share of resamples within an interval.
 const LEVEL: f64 = 0.95;
 
 impl PreparedFit {
-    /// Intervals of every parameter: the middle 95 % of `count` fits to rows drawn with replacement from each environment,
-    /// with the settings, or the average of settings, that the fit to all rows has. `progress` counts fits.
+    /// 95 % intervals of every parameter, from `count` fits to rows drawn with replacement from each environment. They use the
+    /// settings, or the average of settings, of the fit to all rows. `progress` counts fits.
     pub fn bootstrap(&self, tuning: Option<&Tuning>, count: usize, progress: &Progress) -> Result<Intervals> {
         let d = self.data.dim();
         let features = self.design.features(d);
@@ -55,11 +55,11 @@ impl PreparedFit {
         Ok(Intervals { level: LEVEL, low, high })
     }
 
-    /// The same fit to other rows, in the data's units: of several, their average.
+    /// The same fit to other rows, in the data's units. If the fit averages several settings, so does this one.
     fn refit(&self, data: &Dataset, tuning: Option<&Tuning>, progress: &Progress) -> Result<Parameters<f64>> {
-        // Rows that come twice are no pair of different rows: the `v` form is the one that can be resampled.
+        // A row that was drawn twice makes a pair with itself, which only the `v` form may contain.
         let estimator = Estimator::V;
-        let parts: Vec<(f64, Candidate)> = match (tuning, self.by_moments()) {
+        let parts: Vec<(f64, Candidate)> = match (tuning, self.moments_candidate()) {
             (Some(tuning), _) => tuning.shares(),
             (None, Some(candidate)) => vec![(1.0, candidate)],
             (None, None) => Vec::new(),
@@ -67,35 +67,35 @@ impl PreparedFit {
         if parts.is_empty() {
             let loss = LossSpec { estimator, ..self.spec.loss };
             let (solution, _) = self.minimum(None, data, loss, progress)?;
-            return self.kept(solution.parameters, LawKind::Diffusion);
+            return self.finished(solution.parameters, LawKind::Diffusion);
         }
         if let (Design::Basis { .. }, Some((_, candidate))) = (&self.design, parts.first()) {
             let kernel = self.recipe.kernel.with_bandwidth(candidate.bandwidth.unwrap_or(1.0))?;
             let penalty = Some(Penalty { kind: PenaltyKind::Ingoing, lambda: candidate.lambda });
-            let spec = Spec { kernel, estimator, penalty, learn_scale: self.recipe.learn_scale };
+            let spec = ExactSpec { kernel, estimator, penalty, learn_scale: self.recipe.learn_scale };
             let (targets, design, known) = (&self.targets, &self.design, self.multipliers());
-            let exact = Exact::on(None, data, targets, design, known, spec, progress)?;
-            return self.kept(exact.solve()?.parameters, LawKind::Diffusion);
+            let exact = ExactSolver::prepare(None, data, targets, design, known, spec, progress)?;
+            return self.finished(exact.solve()?.parameters, LawKind::Diffusion);
         }
-        let common = Common { pairs: estimator, ..self.common(None) };
+        let context = FitContext { pairs: estimator, ..self.context(None) };
         let candidates: Vec<Candidate> = parts.iter().map(|(_, candidate)| *candidate).collect();
-        let fits = common.fits(data, &candidates, REFITTED, progress)?;
+        let fits = context.fits(data, &candidates, REFITTED, progress)?;
         let members = parts
             .iter()
             .zip(fits)
             .map(|((weight, candidate), fit)| {
                 let law = candidate.method.law();
-                Ok(Member { weight: *weight, law, parameters: self.kept(fit.parameters, law)? })
+                Ok(Member { weight: *weight, law, parameters: self.finished(fit.parameters, law)? })
             })
             .collect::<Result<Vec<_>>>()?;
         Ok(Member::average(&members))
     }
 
-    /// Stable if it shall be, and in the data's units.
-    fn kept(&self, mut parameters: Parameters<f64>, law: LawKind) -> Result<Parameters<f64>> {
+    /// Stabilized if the settings ask for it, and in the data's units.
+    fn finished(&self, mut parameters: Parameters<f64>, law: LawKind) -> Result<Parameters<f64>> {
         if law == LawKind::Diffusion && self.recipe.stabilize {
             let weights = parameters.drift.linear_weights_mut()?;
-            *weights = shrunk(weights, MARGIN)?;
+            *weights = stabilized_weights(weights, MARGIN)?;
         }
         self.in_data_units(&parameters)
     }

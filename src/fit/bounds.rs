@@ -1,5 +1,5 @@
-//! The numbers that a fit takes: each by itself, and what they would need together with the data. All of this is known
-//! before anything is allocated.
+//! Limits of a fit's numbers: of each by itself, and of the memory that they need together with the data. They are checked before
+//! anything is allocated.
 
 use super::{DriftForm, PenaltyStrength, Recipe};
 use crate::bounds::{room, within};
@@ -9,14 +9,14 @@ use crate::{Error, Result};
 const MOST_ROWS: usize = 1 << 20;
 /// Hidden units per variable.
 const MOST_HIDDEN: usize = 4096;
-/// Letters of the functions that squared noises are made of.
+/// Characters of the functions that make up the squared noise.
 const LONGEST_DIFFUSION: usize = 10_000;
 /// Fewer resamples have no middle 95 %.
-pub const LEAST_RESAMPLES: usize = 20;
-/// Resamples for intervals.
-pub const MOST_RESAMPLES: usize = 100_000;
+const LEAST_RESAMPLES: usize = 20;
+/// The most resamples for intervals.
+const MOST_RESAMPLES: usize = 100_000;
 
-/// Checks every number of a recipe by itself.
+/// Checks each number of a recipe by itself.
 pub(super) fn check(recipe: &Recipe) -> Result<()> {
     if let Some(PenaltyStrength { lambda, .. }) = recipe.solver.strength()
         && !(lambda >= 0.0 && lambda.is_finite())
@@ -45,14 +45,14 @@ pub(super) fn check(recipe: &Recipe) -> Result<()> {
     }
 }
 
-/// Checks the number of resamples for intervals of so many parameters, all of which are kept.
-pub fn check_resamples(count: usize, parameters: f64) -> Result<()> {
+/// Checks the number of resamples for intervals of `parameters` parameters. All fits are kept in memory.
+pub(crate) fn check_resamples(count: usize, parameters: f64) -> Result<()> {
     within("bootstrap", count, LEAST_RESAMPLES, MOST_RESAMPLES)?;
     room(8.0 * count as f64 * parameters, || format!("{count} resamples of {parameters:.0} parameters"))
 }
 
-/// Checks that training has room: parameters with gradient, moments and a copy for checkpoints, and the batch's rows with
-/// what is computed of them.
+/// Checks that training fits into memory: the parameters with gradient, moments and a copy for checkpoints, and the batch with
+/// its intermediate results.
 pub(super) fn check_training(recipe: &Recipe, dim: usize, environments: usize) -> Result<()> {
     let Some(adam) = recipe.solver.adam() else { return Ok(()) };
     let width = match recipe.form {

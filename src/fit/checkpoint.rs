@@ -1,4 +1,5 @@
-//! A training's state on disk: written whole or not at all, so that whatever ends the program leaves one that serves.
+//! The state of a training on disk. It is written as a whole or not at all, so a valid checkpoint remains however the program
+//! ends.
 
 use super::{AdamRecipe, Fingerprint, PreparedFit, Settings};
 use crate::engine::State;
@@ -9,7 +10,7 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// One line of the log.
+/// One line of the training log.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// Steps taken.
@@ -20,7 +21,7 @@ pub struct Record {
     pub penalty: f64,
 }
 
-/// Everything that `--resume` needs.
+/// Everything that is needed to continue a training.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Checkpoint {
     /// The settings of the fit.
@@ -36,14 +37,14 @@ pub struct Checkpoint {
 const PARTS: [&str; 3] = ["parameters.", "mean.", "square."];
 
 impl Checkpoint {
-    /// Where the checkpoint of a model file lies.
+    /// The path of the checkpoint that belongs to a model file.
     pub fn path_for(model: &Path) -> PathBuf {
         let mut name = model.file_stem().unwrap_or_default().to_owned();
         name.push(".checkpoint.safetensors");
         model.with_file_name(name)
     }
 
-    /// Of a problem that has got so far.
+    /// The checkpoint of a fit in this state.
     pub fn new(problem: &PreparedFit, state: &State, log: &[Record]) -> Checkpoint {
         Checkpoint {
             settings: problem.recipe.to_settings(),
@@ -66,7 +67,7 @@ impl Checkpoint {
         TensorFile::write(path, &parts, metadata)
     }
 
-    /// Reads the checkpoint of a problem: of its data and its settings.
+    /// Reads a checkpoint and checks that it belongs to this fit: the same data and settings.
     pub fn read_for(path: &Path, problem: &PreparedFit) -> Result<Checkpoint> {
         let checkpoint = Checkpoint::read(path)?;
         if let Err(difference) = Fingerprint::check(&checkpoint.data, problem.fingerprint()) {
@@ -75,7 +76,7 @@ impl Checkpoint {
         let Some(AdamRecipe { steps, .. }) = problem.recipe.solver.adam() else {
             return Err(Error::file(path, "is of a fit by adam, expected one by the exact solver"));
         };
-        // More steps may be asked for; everything else must be as it was.
+        // The number of steps may grow; all other settings must be the same.
         let found = as_json(&Settings { steps: Some(*steps), ..checkpoint.settings.clone() });
         let expected = as_json(&problem.recipe.to_settings());
         let keys = found.keys().chain(expected.keys());
@@ -109,7 +110,7 @@ impl Checkpoint {
         }
         let part = |prefix: &str| -> Result<Parameters<f32>> {
             let parameters = file.parameters(prefix)?.cast::<f32>();
-            // What is finite in a file may be none of the numbers that training has.
+            // A finite number in the file can be out of the range of the training's f32.
             for Tensor { name, values, .. } in parameters.tensors() {
                 if let Some(at) = values.iter().position(|value| !value.is_finite()) {
                     let problem =
@@ -154,7 +155,7 @@ mod tests {
         let settings = Settings { steps: Some(2), batch: Some(4), ..Settings::default() };
         let problem = PreparedFit::new(&data, &settings).unwrap();
         let schedule = TrainingSchedule { report_every: 1, save_every: 1 };
-        let outcome = problem.run(None, None, schedule, &mut Unobserved).unwrap();
+        let outcome = problem.train(None, None, schedule, &mut Unobserved).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.checkpoint.safetensors");
         let checkpoint = Checkpoint::new(&problem, &outcome.state, &outcome.log);

@@ -1,4 +1,4 @@
-//! The choices that a fit can be told by name.
+//! Choices that have names in settings.
 
 use crate::kernel::KernelKind;
 use crate::model::PenaltyKind;
@@ -12,7 +12,7 @@ pub enum ModelKind {
     Linear,
     /// One network of one hidden layer per variable.
     Mlp,
-    /// Drift and noise made of given functions.
+    /// Drift and noise are sums of given functions.
     Basis,
 }
 
@@ -50,7 +50,7 @@ impl PenaltyChoice {
 pub enum KernelChoice {
     /// A kernel that compares pairs of rows.
     Pairs(KernelKind),
-    /// Polynomials of degree two: nothing is left of KDS but means and covariances.
+    /// Polynomials of degree two: KDS then depends only on means and covariances.
     Quadratic,
 }
 
@@ -129,7 +129,7 @@ named!(EstimatorChoice, "estimator", { Auto => "auto", Linear => "linear", U => 
 /// Which variables an environment may intervene on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetChoice {
-    /// Those that the data names.
+    /// The targets that the data names.
     Known,
     /// Any, in every environment but the first.
     Unknown,
@@ -142,7 +142,7 @@ named!(TargetChoice, "targets", { Known => "known", Unknown => "unknown" });
 pub enum EnvironmentsPerStep {
     /// All of them.
     All,
-    /// So many, drawn anew for every step.
+    /// This many, drawn anew for every step.
     Some(usize),
 }
 

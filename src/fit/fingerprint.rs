@@ -1,4 +1,4 @@
-//! What identifies the data of a fit and what is known of it: everything that its result depends on but the settings.
+//! The fingerprint of a fit's data and known edges: everything that the result depends on besides the settings.
 
 use super::Knowledge;
 use crate::Matrix;
@@ -7,7 +7,7 @@ use crate::files::hash;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// The data of a fit, told apart from all other: rows in their order, environments, names and targets; and known edges.
+/// Identifies the data of a fit (rows in their order, environments, names and targets) and its known edges.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fingerprint {
     /// The rows of each environment.
@@ -18,13 +18,13 @@ pub struct Fingerprint {
     targets: Vec<Vec<usize>>,
     /// SHA-256 of all samples, row by row, as little-endian f64.
     samples: String,
-    /// What is known of effects, a line for each.
+    /// The known edges, one line each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     edges: Vec<String>,
 }
 
 impl Fingerprint {
-    /// Of data whose environments intervene on these targets, and of what is known of it.
+    /// The fingerprint of data whose environments intervene on these targets, and of known edges.
     pub fn of(data: &Dataset, targets: &Matrix<bool>, knowledge: Option<&Knowledge>) -> Fingerprint {
         let mut samples = Sha256::new();
         for value in data.samples().as_slice() {
@@ -41,12 +41,12 @@ impl Fingerprint {
         }
     }
 
-    /// An error that names the first thing in which `found` differs from what is `expected`.
+    /// An error that names the first difference between `found` and `expected`.
     pub fn check(found: &Fingerprint, expected: &Fingerprint) -> std::result::Result<(), String> {
         let quoted = |name: &String| format!("'{name}'");
         difference("variable", &found.names, &expected.names, quoted)?;
         difference("rows of environment", &found.rows, &expected.rows, usize::to_string)?;
-        // The names are the same by now.
+        // Both have the same names here.
         difference("targets of environment", &found.targets, &expected.targets, |targets| {
             let name = |j: &usize| expected.names.get(*j).map_or("?", String::as_str);
             let names: Vec<&str> = targets.iter().map(name).collect();

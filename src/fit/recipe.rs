@@ -1,4 +1,4 @@
-//! What a fit does: [`Settings`] with everything decided.
+//! A recipe: the settings of a fit with everything decided.
 
 use super::{
     EnvironmentsPerStep, EstimatorChoice, KernelChoice, ModelKind, PenaltyChoice, Settings, SolverChoice,
@@ -9,23 +9,23 @@ use crate::model::basis::FeatureChoice;
 use crate::model::{Activation, LawKind, Penalty};
 use crate::objective::{Estimator, Objective};
 
-/// Everything that a fit depends on but the data. [`Settings::settle`] makes it.
+/// Everything that a fit depends on besides the data. [`Settings::settle`] returns it.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Recipe {
     /// The drift.
     pub form: DriftForm,
-    /// What the noise of a linear drift does, unless that is to be chosen.
+    /// Whether a linear model is a diffusion or a set of structural equations, unless the fit chooses that.
     pub law: LawKind,
-    /// The loss over pairs, where there is one.
+    /// The loss over pairs, if the fit has one.
     pub objective: Objective,
     /// Its kernel.
     pub kernel: KernelKind,
     /// How the loss is minimised.
     pub solver: Solver,
-    /// Whether interventions may change the noise of their targets too.
+    /// Whether interventions may also change the noise of their targets.
     pub learn_scale: bool,
-    /// Whether the fit centres and scales by the first environment.
+    /// Whether the fit standardises the data by the first environment.
     pub standardize: bool,
     /// Which variables environments may intervene on.
     pub targets: TargetChoice,
@@ -47,11 +47,11 @@ pub enum DriftForm {
         /// Their nonlinearity.
         activation: Activation,
     },
-    /// Made of given functions.
+    /// A sum of given functions.
     Basis {
-        /// Of the drift.
+        /// The functions of the drift.
         features: FeatureChoice,
-        /// Of the squared noise.
+        /// The functions of the squared noise.
         diffusion: String,
     },
 }
@@ -77,18 +77,18 @@ pub enum Solver {
         /// The bandwidth and the penalty.
         fixed: FixedSettings,
     },
-    /// The convex minimum of KDS with the quadratic kernel, which sees means and covariances alone, at one penalty.
+    /// The convex minimum of KDS with the quadratic kernel, which depends only on means and covariances, at one penalty.
     Moments(PenaltyStrength),
-    /// Structural equations by their likelihood, at one penalty.
+    /// Structural equations by maximum likelihood, at one penalty.
     Structural(PenaltyStrength),
-    /// A linear model, or several that are averaged, chosen by what they predict.
+    /// A linear model, or an average of several, chosen by how well they predict held-out data.
     Chosen {
-        /// What is considered, beside no effect at all.
+        /// The candidates besides the model without effects.
         candidates: CandidateSet,
         /// Which pairs SKDS averages over.
         pairs: Estimator,
     },
-    /// A model of given functions: convex minima at many bandwidths and penalties, chosen by what they predict.
+    /// A model of given functions, chosen among the convex minima at many bandwidths and penalties by the loss on held-out data.
     Tuned {
         /// Which pairs.
         pairs: Estimator,
@@ -104,10 +104,10 @@ pub enum Solver {
     },
 }
 
-/// What a choice considers.
+/// The candidates of a choice among linear models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CandidateSet {
-    /// All of the following.
+    /// All of these.
     All,
     /// KDS by moments and SKDS.
     Diffusions,
@@ -119,12 +119,12 @@ pub enum CandidateSet {
     Structural,
 }
 
-/// A penalty, where there is no bandwidth.
+/// A penalty and its weight.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PenaltyStrength {
     /// What is penalised.
     pub penalty: PenaltyChoice,
-    /// How strongly.
+    /// Its weight λ.
     pub lambda: f64,
 }
 
@@ -142,11 +142,11 @@ pub struct FixedSettings {
     pub bandwidth: Bandwidth,
     /// What is penalised.
     pub penalty: PenaltyChoice,
-    /// How strongly.
+    /// Its weight λ.
     pub lambda: f64,
 }
 
-/// How Adam goes.
+/// The settings of Adam.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AdamRecipe {
     /// How many steps.
@@ -160,7 +160,7 @@ pub struct AdamRecipe {
 }
 
 impl Solver {
-    /// Which pairs count: all where moments say everything.
+    /// Which pairs the loss averages over; all for fits by moments.
     pub fn pairs(&self) -> Estimator {
         match self {
             Solver::Exact { pairs, .. }
@@ -171,7 +171,7 @@ impl Solver {
         }
     }
 
-    /// The bandwidth and the penalty, where there is one of each.
+    /// The bandwidth and the penalty, if the fit has one of each.
     pub fn fixed(&self) -> Option<&FixedSettings> {
         match self {
             Solver::Exact { fixed, .. } | Solver::Adam { fixed, .. } => Some(fixed),
@@ -179,7 +179,7 @@ impl Solver {
         }
     }
 
-    /// The strength of the penalty, unless it is to be chosen.
+    /// The penalty and its weight, unless the fit chooses them.
     pub fn strength(&self) -> Option<PenaltyStrength> {
         match self {
             Solver::Exact { fixed, .. } | Solver::Adam { fixed, .. } => {
@@ -190,7 +190,7 @@ impl Solver {
         }
     }
 
-    /// How Adam goes, if it is Adam.
+    /// The settings of Adam, if it is Adam.
     pub fn adam(&self) -> Option<&AdamRecipe> {
         match self {
             Solver::Adam { adam, .. } => Some(adam),
@@ -200,7 +200,7 @@ impl Solver {
 }
 
 impl Recipe {
-    /// As settings that give everything, and settle to this recipe again.
+    /// Complete settings, which settle to this recipe again.
     pub fn to_settings(&self) -> Settings {
         let (fixed, adam, strength) = (self.solver.fixed(), self.solver.adam(), self.solver.strength());
         let (hidden, activation) = match self.form {
@@ -225,7 +225,7 @@ impl Recipe {
             }
             _ => (None, Some(self.objective), Some(KernelChoice::Pairs(self.kernel))),
         };
-        // Where nothing is averaged over pairs, there is no estimator to speak of.
+        // A fit that does not average over pairs has no estimator.
         let estimator = kernel.and_then(KernelChoice::kind).map(|_| match self.solver.pairs() {
             Estimator::Linear => EstimatorChoice::Linear,
             Estimator::U => EstimatorChoice::U,

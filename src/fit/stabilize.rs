@@ -1,11 +1,11 @@
-//! Is the fitted model stable, and if not, which stable one is near?
+//! Checks that a fitted model is stable, and replaces an unstable one by a stable one nearby.
 //!
-//! A linear drift has a stationary law only if all eigenvalues of W have negative real parts. An unstable W is replaced
-//! by a projection along the line to −I, which is always stable: its effects between variables are multiplied by the
-//! largest factor below 1 that leaves the largest real part at or below −[`MARGIN`]. An MLP with a bounded activation
-//! always has one, because −x outweighs everything far out; with relu it may not. Either is simulated: loops of effects can
-//! hold variables far from where the data is, on several sides, and then the law is much wider than the data. A model that
-//! is made of given functions is held within a box around the data; how much of its law lies outside is found by simulation.
+//! A linear drift has a stationary law only if all eigenvalues of W have negative real parts. The fit moves an unstable W towards
+//! −I, which is stable: it multiplies the effects between variables by the largest factor below 1 that brings the spectral
+//! abscissa to −[`MARGIN`] or below. A neural drift with a bounded activation always has a stationary law, because −x dominates
+//! far out; with relu it may have none. Both are simulated, because loops of effects can hold variables far from the data, and
+//! the law is then much wider than the data. A model of given functions is confined to a box around the data; simulation shows
+//! how much of its law lies outside.
 
 use crate::data::Dataset;
 use crate::engine::cpu::CpuEngine;
@@ -18,21 +18,22 @@ use crate::sample::{
 use crate::{Error, Matrix, Result};
 use serde::Serialize;
 
-/// How far below 0 the largest real part shall be: closer, and the law is so wide that samples say little.
-pub const MARGIN: f64 = 0.05;
+/// The spectral abscissa of a stabilized drift is at most minus this. Closer to 0 the law is so wide that samples carry little
+/// information.
+pub(crate) const MARGIN: f64 = 0.05;
 
-/// What was found of a model, and what was done to it.
+/// The stability of a fitted model, and what the fit did about it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Stability {
-    /// The largest real part of an eigenvalue of W (linear drift).
+    /// The spectral abscissa of W: the largest real part of its eigenvalues (linear drift).
     pub spectral_abscissa: Option<f64>,
-    /// Whether the model has a stationary law as it was fitted.
+    /// Whether the fitted drift has a stationary law.
     pub stable: bool,
-    /// What the effects were multiplied by to get one.
+    /// The factor that the effects were multiplied by to stabilize the drift.
     pub factor: Option<f64>,
-    /// The loss on all data before that and after it.
+    /// The loss on all data before stabilization.
     pub loss_before: Option<f64>,
-    /// The loss on all data after it.
+    /// The loss on all data after stabilization.
     pub loss_after: Option<f64>,
     /// The share of simulated points outside of the box around the data (drift of given functions).
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -52,8 +53,8 @@ pub struct WidestVariable {
 }
 
 impl Stability {
-    /// Of a model to which nothing was done.
-    pub(super) fn unharmed(abscissa: Option<f64>, stable: bool) -> Stability {
+    /// The stability of a model that was not changed.
+    pub(super) fn unchanged(abscissa: Option<f64>, stable: bool) -> Stability {
         Stability {
             spectral_abscissa: abscissa,
             stable,
@@ -65,76 +66,81 @@ impl Stability {
         }
     }
 
-    /// Looks at one of the drifts that a model averages, in standard units; with `repair`, gives a stable one in its place. What is
-    /// told is the worst of all.
-    pub(super) fn include(&mut self, weights: &Matrix<f64>, repair: bool) -> Result<Matrix<f64>> {
+    /// Checks one of the drifts that a model averages, in standard units. With `repair`, returns a stable drift. The result
+    /// describes the worst of all drifts.
+    pub(super) fn check_member(&mut self, weights: &Matrix<f64>, repair: bool) -> Result<Matrix<f64>> {
         let abscissa = spectral_abscissa(weights)?;
         self.spectral_abscissa = Some(self.spectral_abscissa.map_or(abscissa, |worst| worst.max(abscissa)));
         self.stable &= abscissa < 0.0;
         if abscissa <= -MARGIN || !repair {
             return Ok(weights.clone());
         }
-        let factor = shrinking(abscissa, MARGIN);
+        let factor = stabilizing_factor(abscissa, MARGIN);
         self.factor = Some(self.factor.map_or(factor, |least| least.min(factor)));
-        Ok(scaled(weights, factor))
+        Ok(with_effects_scaled(weights, factor))
     }
 }
 
-/// Looks at the model; with `repair`, replaces an unstable linear drift by a stable one.
-pub fn stabilize(model: &mut Model, data: &Dataset, spec: &LossSpec, repair: bool) -> Result<Stability> {
-    let unharmed = Stability::unharmed;
+/// Checks the model. With `repair`, replaces an unstable linear drift by a stable one.
+pub(super) fn stabilize(
+    model: &mut Model,
+    data: &Dataset,
+    spec: &LossSpec,
+    repair: bool,
+) -> Result<Stability> {
+    let unchanged = Stability::unchanged;
     let Ok(weights) = model.parameters.drift.linear_weights().cloned() else {
         return stability_by_simulation(model, data);
     };
     let abscissa = spectral_abscissa(&weights)?;
     if abscissa <= -MARGIN || !repair {
-        return Ok(unharmed(Some(abscissa), abscissa < 0.0));
+        return Ok(unchanged(Some(abscissa), abscissa < 0.0));
     }
     let factor = largest_factor(&weights)?;
     let before = loss(&model.parameters, data, spec)?;
-    model.parameters.drift = Drift::linear(scaled(&weights, factor));
+    model.parameters.drift = Drift::linear(with_effects_scaled(&weights, factor));
     let after = loss(&model.parameters, data, spec)?;
     Ok(Stability {
         factor: Some(factor),
         loss_before: Some(before),
         loss_after: Some(after),
-        ..unharmed(Some(abscissa), abscissa < 0.0)
+        ..unchanged(Some(abscissa), abscissa < 0.0)
     })
 }
 
 /// Whether a drift that is not linear leads its law away from the data, or has none.
 fn stability_by_simulation(model: &Model, data: &Dataset) -> Result<Stability> {
-    let unharmed = Stability::unharmed;
+    let unchanged = Stability::unchanged;
     if let Some(bounds) = model.parameters.drift.dynamics().bounds() {
-        return Ok(Stability { outside: Some(share_outside(model, bounds)?), ..unharmed(None, true) });
+        return Ok(Stability { outside: Some(share_outside(model, bounds)?), ..unchanged(None, true) });
     }
     match widest(model, data) {
-        Ok(widest) => Ok(Stability { widest, ..unharmed(None, true) }),
-        Err(Error::NonFinite(_)) => Ok(unharmed(None, false)),
+        Ok(widest) => Ok(Stability { widest, ..unchanged(None, true) }),
+        Err(Error::NonFinite(_)) => Ok(unchanged(None, false)),
         Err(other) => Err(other),
     }
 }
 
 /// W with its effects between variables multiplied by `factor`.
-fn scaled(weights: &Matrix<f64>, factor: f64) -> Matrix<f64> {
+fn with_effects_scaled(weights: &Matrix<f64>, factor: f64) -> Matrix<f64> {
     Matrix::from_fn(weights.rows(), weights.cols(), |i, j| {
         weights[(i, j)] * if i == j { 1.0 } else { factor }
     })
 }
 
-/// W whose diagonal is −1, with its effects shrunk until the largest real part is at or below −`margin`.
-pub(super) fn shrunk(weights: &Matrix<f64>, margin: f64) -> Result<Matrix<f64>> {
+/// W, whose diagonal is −1, with its effects shrunk until the spectral abscissa is at most −`margin`.
+pub(super) fn stabilized_weights(weights: &Matrix<f64>, margin: f64) -> Result<Matrix<f64>> {
     let abscissa = spectral_abscissa(weights)?;
     Ok(if 1.0 + abscissa > 1.0 - margin {
-        scaled(weights, shrinking(abscissa, margin))
+        with_effects_scaled(weights, stabilizing_factor(abscissa, margin))
     } else {
         weights.clone()
     })
 }
 
-/// What the effects of a W whose diagonal is −1 are multiplied by so that its largest real part becomes −`margin`: eigenvalues of
-/// W + I scale with the effects.
-fn shrinking(abscissa: f64, margin: f64) -> f64 {
+/// The factor of the effects that brings the spectral abscissa of W to −`margin`, where its diagonal is −1: the eigenvalues of W
+/// + I scale with the effects.
+fn stabilizing_factor(abscissa: f64, margin: f64) -> f64 {
     (1.0 - margin) / (1.0 + abscissa)
 }
 
@@ -150,7 +156,7 @@ fn largest_factor(weights: &Matrix<f64>) -> Result<f64> {
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..12 {
         let middle = 0.5 * (low + high);
-        match spectral_abscissa(&scaled(weights, middle))? <= -MARGIN {
+        match spectral_abscissa(&with_effects_scaled(weights, middle))? <= -MARGIN {
             true => low = middle,
             false => high = middle,
         }
@@ -162,7 +168,7 @@ fn loss(parameters: &Parameters<f64>, data: &Dataset, spec: &LossSpec) -> Result
     CpuEngine.load(data, spec)?.evaluate(parameters, None)
 }
 
-/// How much of the law lies outside of the box around the data.
+/// The share of the law outside the box around the data.
 fn share_outside(model: &Model, (low, high): (&[f64], &[f64])) -> Result<f64> {
     let settings = SampleSettings { method: Method::Euler, ..SampleSettings::default() };
     let mut samples = stationary_samples(model, &Intervention::none(model.dim()), 256, &settings, 0)?;
@@ -176,8 +182,8 @@ fn share_outside(model: &Model, (low, high): (&[f64], &[f64])) -> Result<f64> {
     Ok(1.0 - (0..samples.rows()).filter(inside).count() as f64 / samples.rows() as f64)
 }
 
-/// The variable whose law is widest compared with an environment of the data: an observational one if there is one. A few
-/// chains for as long as thirty times a variable's memory tell; if they run away, there is no law.
+/// The variable whose law is widest compared with an environment of the data: an observational one if there is one. It is
+/// estimated from a few chains, each thirty times as long as a variable's memory. If they diverge, the model has no law.
 fn widest(model: &Model, data: &Dataset) -> Result<Option<WidestVariable>> {
     let e = data.observational().unwrap_or(0);
     let intervention = match model.parameters.shift {
@@ -197,7 +203,7 @@ fn widest(model: &Model, data: &Dataset) -> Result<Option<WidestVariable>> {
     Ok(widest.map(|(j, ratio)| WidestVariable { variable: model.names[j].clone(), ratio }))
 }
 
-/// Chains that tell how wide a law is, to a tenth.
+/// Chains that estimate the width of a law to about 10 %.
 const CHAINS: usize = 64;
 
 #[cfg(test)]

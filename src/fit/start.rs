@@ -1,4 +1,4 @@
-//! What a fit starts from: parameters near zero, shifts near where the data says, and what stays fixed.
+//! The initial parameters of a training: near zero, with shifts estimated from means; and which parameters stay fixed.
 
 use super::{DriftForm, Recipe, TargetChoice};
 use crate::data::Dataset;
@@ -8,7 +8,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 
-/// Initial weights are this times a standard normal number.
+/// The standard deviation of initial weights.
 const WEIGHT_SCALE: f64 = 1e-3;
 /// The initial log noise.
 const LOG_NOISE: f64 = -2.0;
@@ -22,7 +22,11 @@ pub(super) fn targets(data: &Dataset, choice: TargetChoice) -> Matrix<bool> {
 }
 
 /// The parameters before the first step.
-pub(super) fn parameters(data: &Dataset, recipe: &Recipe, targets: &Matrix<bool>) -> Result<Parameters<f32>> {
+pub(super) fn initial_parameters(
+    data: &Dataset,
+    recipe: &Recipe,
+    targets: &Matrix<bool>,
+) -> Result<Parameters<f32>> {
     let (d, e) = (data.dim(), data.environments());
     let mut rng = ChaCha8Rng::seed_from_u64(recipe.seed);
     let mut small = |rows: usize, cols: usize| {
@@ -54,8 +58,8 @@ pub(super) fn parameters(data: &Dataset, recipe: &Recipe, targets: &Matrix<bool>
     Ok(parameters.cast())
 }
 
-/// How far the mean of each target is from its mean over the environments that nobody intervened in (the first
-/// environment, if there are none): with drift −x + …, a shift of that size moves the mean as far.
+/// The difference between the mean of each target and its mean over the environments without interventions (or the first
+/// environment, if there are none). With the drift −x + …, a shift of that size moves the mean as far.
 fn mean_differences(data: &Dataset, targets: &Matrix<bool>) -> Matrix<f64> {
     let (d, all) = (data.dim(), data.environments());
     let means: Vec<Vec<f64>> = (0..all).map(|e| data.means(e)).collect();
@@ -69,7 +73,7 @@ fn mean_differences(data: &Dataset, targets: &Matrix<bool>) -> Matrix<f64> {
 }
 
 /// 1 where a parameter may change, 0 where it is fixed.
-pub(super) fn free(parameters: &Parameters<f32>, targets: &Matrix<bool>) -> Parameters<f32> {
+pub(super) fn free_parameters(parameters: &Parameters<f32>, targets: &Matrix<bool>) -> Parameters<f32> {
     let mut free = parameters.zeros_like();
     for (_, values) in free.tensors_mut() {
         values.fill(1.0);

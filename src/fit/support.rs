@@ -1,4 +1,4 @@
-//! What a fit's effects rest on: interventions, or covariances alone, which cannot tell every effect from every other.
+//! The evidence for a fit's effects: interventions, or covariances alone, which do not identify every effect.
 
 use super::{PreparedFit, TargetChoice};
 use crate::data::Dataset;
@@ -7,18 +7,18 @@ use crate::named::by_name;
 use crate::named::named;
 use serde::Serialize;
 
-/// Means that differ by more than so many standard errors differ clearly.
+/// Means that differ by more than this many standard errors differ clearly.
 const CLEARLY: f64 = 3.0;
 
-/// What tells of a variable's effects on others.
+/// The evidence for a variable's effects on others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evidence {
-    /// Some environment is known to intervene on it.
+    /// An environment is known to intervene on the variable.
     Intervention,
-    /// None is, but its mean in some environment differs clearly from the one without interventions: its effects are seen in
-    /// means.
+    /// None is, but in some environment its mean differs clearly from the mean without interventions, so its effects are visible
+    /// in means.
     Elsewhere,
-    /// Neither.
+    /// Only covariances.
     Covariances,
 }
 
@@ -28,30 +28,30 @@ named!(Evidence, "evidence", {
     Covariances => "covariances alone",
 });
 
-/// What tells of one variable's effects.
+/// The evidence for one variable's effects.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct VariableSupport {
     /// The variable.
     pub name: String,
-    /// What tells of its effects on others.
+    /// The evidence for its effects on others.
     #[serde(serialize_with = "by_name::serialize")]
     pub by: Evidence,
 }
 
-/// What tells of all variables' effects.
+/// The evidence for all variables' effects.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Support {
     /// Every variable, in the data's order.
     pub variables: Vec<VariableSupport>,
-    /// Pairs of variables of a linear model that act on each other, neither of which is intervened on: covariances alone do
-    /// not identify the two effects.
+    /// Pairs of variables of a linear model that act on each other, where neither is intervened on. Covariances alone do not
+    /// identify the two effects.
     pub unidentified_pairs: Vec<(String, String)>,
-    /// How many such pairs there are, also if not all are listed.
+    /// The number of such pairs, even if not all are listed.
     pub unidentified_count: usize,
 }
 
 impl PreparedFit {
-    /// What tells of the effects of a model that was fitted to this problem.
+    /// The evidence for the effects of a model that this fit returned.
     pub fn support(&self, model: &Model) -> Support {
         let known = self.recipe.targets == TargetChoice::Known;
         let evidence = evidence(&self.data, known);
@@ -74,7 +74,7 @@ impl PreparedFit {
     }
 }
 
-/// What tells of each variable's effects in this data; `known` says whether its targets are.
+/// The evidence for each variable's effects in this data. `known` says whether the targets are known.
 fn evidence(data: &Dataset, known: bool) -> Vec<Evidence> {
     let (d, all) = (data.dim(), data.environments());
     let intervened = |e: usize| if known { data.targets().row(e).contains(&true) } else { e > 0 };
@@ -97,7 +97,7 @@ fn evidence(data: &Dataset, known: bool) -> Vec<Evidence> {
     (0..d).map(of).collect()
 }
 
-/// Of every variable in some environments: the mean, and the square of its standard error.
+/// The mean of every variable over some environments, and the square of its standard error.
 struct Moments {
     means: Vec<f64>,
     errors: Vec<f64>,
@@ -127,7 +127,7 @@ impl Moments {
 }
 
 impl Support {
-    /// The same with at most so many pairs.
+    /// The same with at most `most` pairs.
     pub fn with_pairs_up_to(mut self, most: usize) -> Support {
         self.unidentified_pairs.truncate(most);
         self

@@ -198,7 +198,7 @@ impl Fit {
         let schedule = TrainingSchedule { report_every: (steps / 200).max(1), save_every: steps };
         let mut watcher =
             Steps { listener: self.listener.as_deref(), total: steps, stop: Progress::default() };
-        let outcome = prepared.run(gpu.as_ref(), None, schedule, &mut watcher)?;
+        let outcome = prepared.train(gpu.as_ref(), None, schedule, &mut watcher)?;
         if !outcome.complete {
             return Err(Error::Stopped);
         }

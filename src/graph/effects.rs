@@ -1,4 +1,4 @@
-//! From a model to its effects.
+//! The effects of a model.
 
 use crate::model::{Model, Parameters};
 use crate::{Error, Matrix, Result};
@@ -10,18 +10,18 @@ pub struct Effect {
     pub source: usize,
     /// The variable whose drift it changes.
     pub target: usize,
-    /// How strongly and in which direction, in the model's units; see [`Graph`].
+    /// Its strength with its sign, in the model's units; see [`Graph`].
     pub strength: f64,
-    /// The same in standard units, if the model knows the data's deviations: comparable from effect to effect.
+    /// The strength in standard units, if the model knows the data's standard deviations. Effects are comparable in these units.
     pub standard: Option<f64>,
-    /// The interval of a linear model's effect, if the fit found one.
+    /// The interval of a linear model's effect, if the fit computed intervals.
     pub interval: Option<(f64, f64)>,
-    /// In how many members of an ensemble it is not 0, and how many there are.
+    /// The number of an ensemble's members in which the effect is not 0, and the number of all members.
     pub members: Option<(usize, usize)>,
 }
 
 impl Effect {
-    /// What effects are compared by: the strength in standard units if it is known, else in the model's.
+    /// The size by which effects are compared: the absolute strength, in standard units if known, otherwise in the model's units.
     pub fn size(&self) -> f64 {
         self.standard.unwrap_or(self.strength).abs()
     }
@@ -39,8 +39,8 @@ impl Effect {
 ///   the standard deviations over the data: what a change of these functions by one deviation does, in deviations of j.
 ///   The sign is that of the difference that i makes between one deviation above its mean and one below.
 ///
-/// Units are those of the model: the data's, as fits write them. What is strongest, what reaches a threshold and what is drawn
-/// is told in standard units where the model knows them, and so does not depend on the data's. A strength of 0 is no effect.
+/// Strengths are in the model's units, which are the data's in models that fits write. Order, thresholds and pictures use
+/// standard units if the model knows them, so they do not depend on the data's units. A strength of 0 is no effect.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Graph {
     names: Vec<String>,
@@ -48,13 +48,13 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// All effects of a model that are not 0, by falling [size](Effect::size), then by the names of source and target.
+    /// All nonzero effects of a model, by decreasing [size](Effect::size), then by the names of source and target.
     pub fn of(model: &Model) -> Result<Graph> {
         model.parameters.check_shapes()?;
         let (d, names) = (model.dim(), &model.names);
         if names.len() != d {
             return Err(Error::invalid(format!(
-                "the model has {} names, expected {d} like its variables",
+                "the model has {} names, expected {d}, one for each variable",
                 names.len()
             )));
         }
@@ -82,15 +82,15 @@ impl Graph {
         Ok(Graph { names: names.clone(), effects })
     }
 
-    /// The same variables with only the effects of at least `threshold` in [size](Effect::size), and of these the `top`
-    /// strongest; none means no limit.
+    /// The same variables with the `top` strongest effects of at least `threshold` in [size](Effect::size); `None` means no
+    /// limit.
     pub fn select(&self, threshold: Option<f64>, top: Option<usize>) -> Graph {
         let strong = |e: &&Effect| threshold.is_none_or(|least| e.size() >= least);
         let kept = self.effects.iter().filter(strong).take(top.unwrap_or(usize::MAX));
         Graph { names: self.names.clone(), effects: kept.copied().collect() }
     }
 
-    /// At most `most` variables, those with the strongest effects, and the effects between them: what a picture has room for.
+    /// The `most` variables with the strongest effects, and the effects between them, for a picture with limited room.
     pub fn part(&self, most: usize) -> Graph {
         let d = self.names.len();
         if d <= most {
@@ -125,7 +125,7 @@ impl Graph {
         self.matrix_of(|effect| effect.strength)
     }
 
-    /// The same in standard units where they are known.
+    /// The same in standard units, if they are known.
     pub fn standard_matrix(&self) -> Matrix<f64> {
         self.matrix_of(|effect| effect.standard.unwrap_or(effect.strength))
     }
@@ -146,7 +146,7 @@ fn standard(model: &Model, source: usize, target: usize, strength: f64) -> Optio
     model.parameters.drift.dynamics().standard_effect(strength, scale[source], scale[target])
 }
 
-/// Norms of an MLP's weights have none: an interval of single weights says nothing of them.
+/// Norms of an MLP's weights have no interval, because intervals of single weights do not determine one.
 fn interval(model: &Model, source: usize, target: usize) -> Option<(f64, f64)> {
     let intervals = model.intervals.as_ref()?;
     let end = |side: &Parameters<f64>| Some(side.drift.linear_weights().ok()?[(target, source)]);

@@ -1,4 +1,4 @@
-//! A graph as files that other programs read.
+//! Writes a graph to files that other programs read.
 
 use super::{Effect, Graph};
 use crate::files::output;
@@ -8,10 +8,10 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::Path;
 
-/// A kind of file; its name is the extension.
+/// A file format, named by its extension.
 ///
-/// Every file holds the effects, strongest first. GraphML and DOT hold all variables besides, as nodes n0, n1, … that
-/// carry the names: a variable without effects is still there.
+/// Every file holds the effects, strongest first. GraphML and DOT also hold all variables, as nodes n0, n1, … with the names as
+/// labels, including variables without effects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Columns source, target, strength; standard where standard units are known, low and high where there are intervals,
@@ -27,7 +27,7 @@ pub enum Format {
 named!(Format, "graph format", { Csv => "csv", GraphMl => "graphml", Dot => "dot" });
 
 impl Format {
-    /// The format that a path's extension asks for.
+    /// The format of a path's extension.
     pub fn of(path: &Path) -> Result<Format> {
         let known = || Format::ALL.iter().map(|f| format!(".{f}")).collect::<Vec<_>>().join(", ");
         match path.extension().map(|e| e.to_string_lossy().to_ascii_lowercase()) {
@@ -40,7 +40,7 @@ impl Format {
 }
 
 impl Graph {
-    /// Creates or replaces `path` in the format of its extension; the same graph gives the same bytes.
+    /// Writes `path` in the format of its extension. The same graph gives the same bytes.
     pub fn write(&self, path: &Path) -> Result<()> {
         let format = Format::of(path)?;
         output::write_atomically(path, |writer| match format {
@@ -137,10 +137,10 @@ impl Graph {
         let strongest = self.effects().first().map_or(1.0, Effect::size);
         for effect in self.effects() {
             let (source, target, strength) = (effect.source, effect.target, number(effect.strength));
-            // From hairlines that can just be seen to the strongest arrow.
+            // From barely visible lines to the strongest arrow.
             let width = 0.3 + 3.7 * effect.size() / strongest;
             let colour = if effect.strength > 0.0 { "#b2182b" } else { "#2166ac" };
-            // An effect whose sign is not sure is dashed.
+            // An effect with an uncertain sign is dashed.
             let style = match effect.interval {
                 Some((low, high)) if low <= 0.0 && high >= 0.0 => ", style=dashed",
                 _ => "",
@@ -161,7 +161,7 @@ fn line(text: &mut String, content: std::fmt::Arguments<'_>) {
     writeln!(text, "{content}").expect("writing to memory does not fail");
 }
 
-/// As many digits as give the same number back, with an exponent where there would be many zeros.
+/// The shortest digits that parse to the same number, with an exponent instead of many zeros.
 fn number(value: f64) -> String {
     format!("{value:?}")
 }

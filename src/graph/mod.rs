@@ -1,4 +1,4 @@
-//! What a fitted model says about causes: the effects of variables on each other, as a list, a matrix and files.
+//! The causal graph of a fitted model: the effects of variables on each other, as a list, a matrix and files.
 //!
 //! ```
 //! use skds::graph::Graph;

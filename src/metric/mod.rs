@@ -64,7 +64,7 @@ fn check(a: &Matrix<f64>, b: &Matrix<f64>) -> Result<()> {
     }
     if a.cols() != b.cols() {
         return Err(Error::invalid(format!(
-            "the sets have {} and {} variables, expected as many in both",
+            "the sets have {} and {} variables, expected the same number",
             a.cols(),
             b.cols()
         )));
@@ -78,7 +78,7 @@ fn finite(value: f64) -> Result<f64> {
         Ok(value)
     } else {
         Err(Error::NonFinite(format!(
-            "the squared distance between the sets came out as {value}, expected samples of size below about 1e150"
+            "the squared distance between the sets is {value}, expected samples with values below about 1e150"
         )))
     }
 }

@@ -131,7 +131,7 @@ pub(super) fn anneal(costs: &Costs, back: &Costs, epsilon: f64) -> (Vec<f64>, Ve
 fn too_slow(error: f64) -> Error {
     Error::invalid(format!(
         "the Sinkhorn divergence has a marginal error of {error:.1e} after {MAX_ITERATIONS} iterations, expected \
-         {TOLERANCE:.0e}: the samples fall into parts that are too far from each other"
+         {TOLERANCE:.0e}: the samples form clusters that are too far apart"
     ))
 }
 

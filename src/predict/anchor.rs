@@ -1,7 +1,7 @@
 //! Predictions that start from observed rows.
 
-use super::law::{again, laws_of};
-use super::matching::{Aim, Goal, match_aims};
+use super::law::{duplicate, laws_of};
+use super::matching::{Goal, MatchingTask, match_tasks};
 use super::{TransportMap, Treatment};
 use crate::data::Dataset;
 use crate::model::Model;
@@ -13,7 +13,7 @@ use rand_chacha::ChaCha8Rng;
 /// The rows of a dataset's observational environment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Origin {
-    /// The environment's number.
+    /// The environment's index.
     pub environment: usize,
     /// Its rows, in the data's units.
     pub rows: Matrix<f64>,
@@ -27,20 +27,20 @@ impl Origin {
         model.check_variables(data, "the data to start from")?;
         let Some(e) = data.observational() else {
             return Err(Error::invalid(format!(
-                "each of the {} environments of the data to start from has targets, expected one without",
+                "all {} environments of the data to start from have targets, expected one without targets",
                 data.environments()
             )));
         };
         Ok(Origin { environment: e, rows: data.environment(e), means: data.means(e) })
     }
 
-    /// `n` of the rows, in their order, drawn without replacement; all of them if nothing is said.
+    /// `n` of the rows, drawn without replacement and kept in order; all rows for `None`.
     pub fn draw(mut self, n: Option<usize>, seed: u64) -> Result<Self> {
         let (all, d) = (self.rows.rows(), self.rows.cols());
         let n = n.unwrap_or(all);
         if n > all {
             return Err(Error::invalid(format!(
-                "found {n} samples to make of {all} rows, expected at most as many as the environment has"
+                "asked for {n} samples from {all} rows, expected at most the environment's number of rows"
             )));
         }
         if n < all {
@@ -54,7 +54,7 @@ impl Origin {
         Ok(self)
     }
 
-    /// The rows after a move; held at or above 0 if the settings say so.
+    /// The rows after the map, held at or above 0 if the settings ask for it.
     pub fn moved(&self, map: &TransportMap, settings: &SampleSettings) -> Matrix<f64> {
         let mut moved = map.apply(&self.rows);
         if settings.nonnegative {
@@ -64,9 +64,9 @@ impl Origin {
     }
 }
 
-/// The observed rows as the model says they are after a treatment, in the data's units.
+/// The observed rows, moved by the model's prediction of a treatment, in the data's units.
 ///
-/// Means that are set are those of all rows of the environment, also if only some were [drawn](Origin::draw).
+/// Means that are set apply to all rows of the environment, even if only some were [drawn](Origin::draw).
 pub fn anchored(
     sampler: &Sampler,
     model: &Model,
@@ -82,9 +82,9 @@ pub fn anchored(
     Ok(origin.moved(&map, settings))
 }
 
-/// How each treatment moves rows whose means are `observed`, in the data's units. Means that are set come out as they
-/// are set. A treatment under which the model has no stationary law is an error of its own entry. `progress` counts to
-/// [`MATCHED`](super::MATCHED) if means are set.
+/// The map by which each treatment moves rows whose means are `observed`, in the data's units. Set means are reached exactly. If
+/// the model has no stationary law under a treatment, that entry is an error. `progress` counts to
+/// [`MATCHING_PROGRESS`](super::MATCHING_PROGRESS) if means are set.
 pub fn transport_maps(
     sampler: &Sampler,
     model: &Model,
@@ -103,7 +103,7 @@ pub fn transport_maps(
     let mut laws = laws_of(sampler, model, &interventions, settings, seed, progress)?.into_iter();
     let rest = laws.next().expect("the law at rest was asked for first");
     let map_from_rest = |to: Result<super::Law>| -> Result<TransportMap> {
-        let map = TransportMap::between(&again(&rest)?, &to?)?;
+        let map = TransportMap::between(&duplicate(&rest)?, &to?)?;
         Ok(match model.units() {
             Some(units) => map.in_data_units(units),
             None => map,
@@ -111,14 +111,14 @@ pub fn transport_maps(
     };
     let mut maps: Vec<Result<TransportMap>> = laws.map(map_from_rest).collect();
 
-    // What is set is told as a change from where the rest of the treatment brings the rows.
+    // Set means become changes from where the rest of the treatment moves the rows.
     let (mut places, mut aims) = (Vec::new(), Vec::new());
     for (place, (map, treatment)) in maps.iter().zip(treatments).enumerate() {
         if let (Ok(map), true) = (map, treatment.sets_means()) {
             let before = image_of(map, observed);
             let set = treatment.set.targets.iter().zip(&treatment.set.means);
             places.push(place);
-            aims.push(Aim {
+            aims.push(MatchingTask {
                 base: treatment.intervention.clone(),
                 targets: treatment.set.targets.clone(),
                 goal: Goal::Changes(set.map(|(&j, mean)| mean - before[j]).collect()),
@@ -128,7 +128,7 @@ pub fn transport_maps(
     if aims.is_empty() {
         return Ok(maps);
     }
-    let found = match_aims(sampler, model, &aims, settings, seed, progress)?;
+    let found = match_tasks(sampler, model, &aims, settings, seed, progress)?;
     let matched: Vec<&Intervention> = found.iter().flatten().collect();
     let mut laws = laws_of(sampler, model, &matched, settings, seed, progress)?.into_iter();
     for (place, found) in places.into_iter().zip(&found) {
@@ -136,7 +136,7 @@ pub fn transport_maps(
             Ok(_) => map_from_rest(laws.next().expect("every intervention has its answer")),
             Err(reason) => Err(Error::NonFinite(reason.to_string())),
         };
-        // Simulations tell means with an error; what is set is known without one.
+        // Simulated means have an error; set means must not.
         if let Ok(map) = &mut maps[place] {
             let after = image_of(map, observed);
             let set = &treatments[place].set;
@@ -146,7 +146,7 @@ pub fn transport_maps(
     Ok(maps)
 }
 
-/// Each member of an ensemble finds its own shifts and its own map; what they say is averaged.
+/// Each member of an ensemble finds its own shifts and its own map. The result is the average map.
 fn averaged_maps(
     sampler: &Sampler,
     model: &Model,
@@ -170,7 +170,7 @@ fn averaged_maps(
     Ok(treatments.iter().map(average).collect())
 }
 
-/// Where a map brings one point.
+/// The image of one point.
 fn image_of(map: &TransportMap, point: &[f64]) -> Vec<f64> {
     map.apply(&Matrix::from_rows(1, point.len(), point.to_vec())).row(0).to_vec()
 }

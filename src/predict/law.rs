@@ -1,4 +1,4 @@
-//! The law of a model under an intervention, as far as predictions look at it: its mean and its covariance.
+//! The mean and covariance of a model's stationary law under an intervention.
 
 use crate::model::Model;
 use crate::numeric::matmul::product;
@@ -9,17 +9,17 @@ use faer::Mat;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// Samples that a law is estimated from where it has no closed form.
+/// Samples that estimate a law without a closed form.
 const SAMPLES: usize = 2048;
-/// At least so many for each variable, or the covariance would be singular.
+/// The least number of samples per variable. With fewer, the covariance would be singular.
 const SAMPLES_EACH: usize = 8;
 
-/// Samples that the law of so many variables is estimated from.
+/// Samples that estimate the law of `d` variables.
 pub(crate) fn law_samples(d: usize) -> usize {
     SAMPLES.max(SAMPLES_EACH * d)
 }
 
-/// Mean and covariance, in standard units where the model knows them, otherwise in the data's.
+/// Mean and covariance, in standard units if the model knows them, otherwise in the data's units.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Law {
     /// d.
@@ -28,11 +28,10 @@ pub struct Law {
     pub covariance: Arc<Matrix<f64>>,
 }
 
-/// The law of the model under each intervention: exact for a linear model that is sampled exactly, otherwise from samples
-/// with the same seed for all, so that what two laws have in common has the same errors.
+/// The law of the model under each intervention. It is exact for a linear model that is sampled exactly. Otherwise it is
+/// estimated from samples with the same seed for all interventions, so that the errors of two laws cancel in their difference.
 ///
-/// This is all that predictions know of a model. An intervention under which it has no stationary law is an error of its
-/// own entry.
+/// Predictions use nothing else of a model. If the model has no stationary law under an intervention, that entry is an error.
 pub fn laws_of(
     sampler: &Sampler,
     model: &Model,
@@ -42,7 +41,7 @@ pub fn laws_of(
     progress: &Progress,
 ) -> Result<Vec<Result<Law>>> {
     model.parameters.check_shapes()?;
-    // Many treatments begin at rest: each law is looked for once.
+    // Many treatments share the law without intervention: each law is computed once.
     let mut distinct: Vec<&Intervention> = Vec::new();
     let mut places = Vec::new();
     for &intervention in interventions {
@@ -58,19 +57,19 @@ pub fn laws_of(
         _ => sampled(sampler, model, &distinct, settings, seed, progress)?,
     };
     progress.check()?;
-    Ok(places.into_iter().map(|place| again(&laws[place])).collect())
+    Ok(places.into_iter().map(|place| duplicate(&laws[place])).collect())
 }
 
-/// A law, or why there is none, once more.
-pub(super) fn again(law: &Result<Law>) -> Result<Law> {
+/// A copy of a law, or of the reason why there is none.
+pub(super) fn duplicate(law: &Result<Law>) -> Result<Law> {
     match law {
         Ok(law) => Ok(law.clone()),
         Err(reason) => Err(Error::NonFinite(reason.to_string())),
     }
 }
 
-/// Shifts move the mean of a linear model and nothing else, so there is one covariance for each noise. Of an ensemble, means and
-/// covariances are averaged.
+/// Shifts move only the mean of a linear model, so there is one covariance for each noise. An ensemble's means and covariances
+/// are averages.
 fn gaussian(model: &Model, interventions: &[&Intervention]) -> Result<Vec<Result<Law>>> {
     let standard = model.in_standard_units();
     let inside = |intervention: &Intervention| match (&standard, &model.reference) {

@@ -1,4 +1,4 @@
-//! Which shift makes a variable's mean what it was seen to be?
+//! Finds the shifts that bring variables to given means.
 
 use super::root::Root;
 use crate::model::Model;
@@ -9,46 +9,48 @@ use std::borrow::Cow;
 
 /// Sweeps over several targets, one after the other.
 const SWEEPS: usize = 4;
-/// Samples that a mean is estimated from.
+/// Samples that estimate a mean.
 pub(crate) const MATCHING_SAMPLES: usize = 512;
-/// A mean is matched if it misses by this part of the variable's standard deviation: the estimate errs by 0.04.
+/// A mean is matched if it misses by at most this share of the variable's standard deviation. The estimate itself has an error of
+/// 0.04.
 const TOLERANCE: f64 = 2e-3;
 
-/// Simulations after which most searches are over.
+/// The number of simulations after which most searches are finished.
 const USUAL_TRIES: usize = 6;
 
-/// What progress counts to while shifts are searched for: of [`PREDICTED`](crate::evaluate::PREDICTED), when samples are compared afterwards.
-pub const MATCHED: u64 = 800;
+/// The progress count at the end of the search for shifts. [`PREDICTION_PROGRESS`](crate::evaluate::PREDICTION_PROGRESS) includes
+/// the comparison of samples.
+pub const MATCHING_PROGRESS: u64 = 800;
 
-/// Means that an intervention shall bring about.
+/// Variables that are intervened on, and the means that the intervention gives them.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Wanted {
+pub struct TargetMeans {
     /// The variables that are intervened on.
     pub targets: Vec<usize>,
     /// Their means, in the data's units.
     pub means: Vec<f64>,
 }
 
-/// Means that an intervention shall bring about on top of another.
+/// Means to reach by shifts on top of another intervention.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Aim {
-    /// What is done already, in the model's units.
+pub(super) struct MatchingTask {
+    /// The intervention to start from, in the model's units.
     pub base: Intervention,
-    /// The variables whose shifts are looked for.
+    /// The variables whose shifts are to be found.
     pub targets: Vec<usize>,
-    /// What becomes of their means, in the data's units.
+    /// Their means, or changes of means, in the data's units.
     pub goal: Goal,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Goal {
     Means(Vec<f64>),
-    /// Differences to the means under the base, as the same simulation tells them: its noise cancels.
+    /// Differences to the means under the base in the same simulation, so that its noise cancels.
     Changes(Vec<f64>),
 }
 
 impl Goal {
-    /// The same in standard units where they are known.
+    /// The same in standard units, if they are known.
     fn in_standard_units(&self, model: &Model, targets: &[usize]) -> Goal {
         let each = |values: &[f64], of: &dyn Fn(usize, f64) -> f64| {
             targets.iter().zip(values).map(|(&j, value)| of(j, *value)).collect()
@@ -62,51 +64,53 @@ impl Goal {
     }
 }
 
-/// For each entry of `wanted` the intervention on its targets under which their stationary means are what is wanted: in
-/// closed form for exact sampling of linear models, otherwise by bracketing on simulations, each with one seed and all
-/// of them at once. An intervention under which the model has no stationary law is an error of its own entry.
+/// For each entry of `wanted`, the intervention on its targets under which they have the wanted stationary means. Linear models
+/// that are sampled exactly have a closed form. For all others, simulations bracket the shifts; all entries share a seed and run
+/// together. If the model has no stationary law under an intervention, that entry is an error.
 ///
-/// `progress` counts to [`MATCHED`], roughly as the work goes.
+/// `progress` counts to [`MATCHING_PROGRESS`], roughly in proportion to the work.
 pub fn match_means(
     sampler: &Sampler,
     model: &Model,
-    wanted: &[Wanted],
+    wanted: &[TargetMeans],
     settings: &SampleSettings,
     seed: u64,
     progress: &Progress,
 ) -> Result<Vec<Result<Intervention>>> {
-    let aims: Vec<Aim> = wanted
+    let aims: Vec<MatchingTask> = wanted
         .iter()
-        .map(|Wanted { targets, means }| Aim {
+        .map(|TargetMeans { targets, means }| MatchingTask {
             base: Intervention::none(model.dim()),
             targets: targets.clone(),
             goal: Goal::Means(means.clone()),
         })
         .collect();
-    match_aims(sampler, model, &aims, settings, seed, progress)
+    match_tasks(sampler, model, &aims, settings, seed, progress)
 }
 
-/// The same on top of other interventions; what is found includes these.
-pub(super) fn match_aims(
+/// The same on top of other interventions, which the results include.
+pub(super) fn match_tasks(
     sampler: &Sampler,
     model: &Model,
-    aims: &[Aim],
+    aims: &[MatchingTask],
     settings: &SampleSettings,
     seed: u64,
     progress: &Progress,
 ) -> Result<Vec<Result<Intervention>>> {
     let standard = model.in_standard_units();
     if let (Cow::Owned(standard), Some(units)) = (&standard, &model.reference) {
-        let inside: Vec<Aim> =
-            aims.iter().map(|aim| Aim { base: aim.base.in_standard_units(units), ..aim.clone() }).collect();
-        let found = match_aims(sampler, standard, &inside, settings, seed, progress)?;
+        let inside: Vec<MatchingTask> = aims
+            .iter()
+            .map(|aim| MatchingTask { base: aim.base.in_standard_units(units), ..aim.clone() })
+            .collect();
+        let found = match_tasks(sampler, standard, &inside, settings, seed, progress)?;
         let in_data_units = |found: Result<Intervention>| found.map(|found| found.in_data_units(units));
         return Ok(found.into_iter().map(in_data_units).collect());
     }
     if settings.method_for(model)? == Method::Exact {
-        progress.set(MATCHED)?;
+        progress.set(MATCHING_PROGRESS)?;
         let parts = LinearParts::of(model)?;
-        let solve = |aim: &Aim| {
+        let solve = |aim: &MatchingTask| {
             let goal = aim.goal.in_standard_units(model, &aim.targets);
             let mut found = aim.base.clone();
             let response = parts.response(&aim.base, &aim.targets);
@@ -121,7 +125,7 @@ pub(super) fn match_aims(
     loop {
         let active: Vec<usize> = (0..searches.len()).filter(|&k| searches[k].is_active()).collect();
         let share = searches.iter().map(Search::progress).sum::<f64>() / searches.len() as f64;
-        progress.set((share * MATCHED as f64) as u64)?;
+        progress.set((share * MATCHING_PROGRESS as f64) as u64)?;
         if active.is_empty() {
             return Ok(searches.into_iter().map(|search| search.outcome).collect());
         }
@@ -137,17 +141,17 @@ pub(super) fn match_aims(
             .collect();
         let drawn = sampler.draw(model, &draws, settings, &progress.part())?;
         for (&k, samples) in active.iter().zip(drawn) {
-            searches[k].hear(model, samples)?;
+            searches[k].receive(model, samples)?;
         }
     }
 }
 
-/// A value of variable `j` in standard units where they are known.
+/// A value of variable `j` in standard units, if they are known.
 fn in_standard_units(model: &Model, j: usize, value: f64) -> f64 {
     model.units().map_or(value, |units| units.standard(j, value))
 }
 
-/// What a shift of 1 in standard units is in the model's.
+/// A shift of 1 in standard units, in the model's units.
 fn unit_of_shift(model: &Model, j: usize) -> f64 {
     match (&model.standardization, &model.reference) {
         (None, Some(reference)) => reference.scale[j],
@@ -155,8 +159,8 @@ fn unit_of_shift(model: &Model, j: usize) -> f64 {
     }
 }
 
-/// Means are linear in the shifts, so there is one small system for all targets. `response` has the means without these shifts,
-/// and how means answer to each of them; all in the model's units.
+/// Solves one small linear system for all targets, because means are linear in the shifts. `response` has the means without these
+/// shifts, and the derivative of the means with respect to each; all in the model's units.
 fn shifts_for(response: &faer::Mat<f64>, targets: &[usize], goal: &Goal) -> Result<Vec<f64>> {
     let k = targets.len();
     if k == 0 {
@@ -175,24 +179,24 @@ fn shifts_for(response: &faer::Mat<f64>, targets: &[usize], goal: &Goal) -> Resu
     targets.iter().enumerate().map(finite).collect()
 }
 
-/// Brackets each target's shift in turn; several targets are gone through a few times.
+/// Brackets each target's shift in turn, in several sweeps if there are several targets.
 struct Search {
-    /// What a shift of 1 in standard units is in the model's, by variable.
+    /// For each variable, a shift of 1 in standard units, in the model's units.
     units: Vec<f64>,
     targets: Vec<usize>,
-    /// In standard units where they are known.
+    /// In standard units, if they are known.
     goal: Goal,
-    /// Which target, over all sweeps.
+    /// The index of the current target, counted over all sweeps.
     turn: usize,
     root: Root,
-    /// Simulations of this turn.
+    /// Simulations for the current target.
     tries: usize,
-    /// The intervention found so far, or why there is none.
+    /// The intervention found so far, or the reason why there is none.
     outcome: Result<Intervention>,
 }
 
 impl Search {
-    fn new(model: &Model, aim: &Aim) -> Self {
+    fn new(model: &Model, aim: &MatchingTask) -> Self {
         let units: Vec<f64> = (0..model.dim()).map(|j| unit_of_shift(model, j)).collect();
         let start = aim.targets.first().map_or(0.0, |&j| aim.base.shift[j] / units[j]);
         Search {
@@ -206,7 +210,7 @@ impl Search {
         }
     }
 
-    /// The goals as means. Changes are told from what is simulated first, which is the base itself.
+    /// The goals as means. The first simulation, of the base itself, turns changes into means.
     fn means(&mut self, simulated: impl Fn(usize) -> f64) -> &[f64] {
         if let Goal::Changes(changes) = &self.goal {
             let means = self.targets.iter().zip(changes).map(|(&j, change)| simulated(j) + change);
@@ -242,7 +246,7 @@ impl Search {
         self.targets[self.turn % self.targets.len()]
     }
 
-    /// What to simulate next.
+    /// The intervention to simulate next.
     fn tried(&self) -> Intervention {
         let mut tried = self.outcome.as_ref().expect("only active searches are asked").clone();
         let shift = self.root.next().expect("a settled root ends its turn");
@@ -250,7 +254,7 @@ impl Search {
         tried
     }
 
-    fn hear(&mut self, model: &Model, samples: Result<Matrix<f64>>) -> Result<()> {
+    fn receive(&mut self, model: &Model, samples: Result<Matrix<f64>>) -> Result<()> {
         let j = self.target();
         self.tries += 1;
         match samples {
@@ -270,12 +274,12 @@ impl Search {
                 self.outcome = Err(unstable);
                 return Ok(());
             }
-            // So far out that the simulation runs away.
+            // So far out that the simulation diverges.
             Err(Error::NonFinite(_)) => self.root.tell(None, 0.0),
             Err(other) => return Err(other),
         }
         if self.root.next().is_none() {
-            let intervention = self.outcome.as_mut().expect("only active searches are told");
+            let intervention = self.outcome.as_mut().expect("only active searches receive samples");
             intervention.shift[j] = self.root.found() * self.units[j];
             (self.turn, self.tries) = (self.turn + 1, 0);
             if self.turn < self.turns() {
@@ -310,7 +314,7 @@ mod tests {
     }
 
     fn matched(settings: &SampleSettings, targets: &[usize], means: &[f64]) -> Intervention {
-        let wanted = Wanted { targets: targets.to_vec(), means: means.to_vec() };
+        let wanted = TargetMeans { targets: targets.to_vec(), means: means.to_vec() };
         let found =
             match_means(&Sampler::cpu(), &model(), &[wanted], settings, 1, &Progress::default()).unwrap();
         found.into_iter().next().unwrap().unwrap()
@@ -345,7 +349,7 @@ mod tests {
     #[test]
     fn entries_do_not_disturb_each_other() {
         let simulated = SampleSettings { method: Method::Euler, ..SampleSettings::default() };
-        let wanted = |mean: f64| Wanted { targets: vec![1], means: vec![mean] };
+        let wanted = |mean: f64| TargetMeans { targets: vec![1], means: vec![mean] };
         let both = match_means(
             &Sampler::cpu(),
             &model(),

@@ -1,8 +1,8 @@
-//! What a model says happens under an intervention, as its stationary law or to rows that were observed.
+//! Predictions of interventions: the model's stationary law under them, or how they move observed rows.
 //!
-//! A model's law need not be the data's: a Gaussian is not gene expression. A prediction that is *anchored* at the data
-//! takes the observed rows and moves them by what the model says changes, the optimal transport between its law at rest
-//! and its law under the intervention ([`TransportMap`]).
+//! A model's law may differ from the data's: a Gaussian is not gene expression. An *anchored* prediction moves the observed rows
+//! by the change that the model predicts: the optimal transport map between its law without and under the intervention
+//! ([`TransportMap`]).
 //!
 //! | file | answers |
 //! |---|---|
@@ -16,7 +16,7 @@
 //! ```
 //! use skds::data::Dataset;
 //! use skds::model::{Drift, Model, Noise, Parameters};
-//! use skds::predict::{Origin, Treatment, Wanted, anchored};
+//! use skds::predict::{Origin, Treatment, TargetMeans, anchored};
 //! use skds::sample::{SampleSettings, Sampler};
 //! use skds::{Matrix, Progress};
 //!
@@ -32,7 +32,7 @@
 //!
 //! // Where do these rows go if the mean of x0 becomes 3?
 //! let origin = Origin::of(&model, &data)?;
-//! let treatment = Treatment::setting(&model, Wanted { targets: vec![0], means: vec![3.0] });
+//! let treatment = Treatment::with_means(&model, TargetMeans { targets: vec![0], means: vec![3.0] });
 //! let (sampler, settings) = (Sampler::cpu(), SampleSettings::default());
 //! let moved = anchored(&sampler, &model, &origin, &treatment, &settings, 0, &Progress::default())?;
 //! for (found, expected) in moved.as_slice().iter().zip([2.0, 1.0, 4.0, 5.0]) {
@@ -41,8 +41,8 @@
 //! # Ok::<(), skds::Error>(())
 //! ```
 //!
-//! An ensemble's law has the averaged means and covariances of its members, all under the same intervention. Observed rows
-//! are moved by the average of their maps, for which each member has found its own shifts.
+//! An ensemble's law has the average means and covariances of its members under the same intervention. Observed rows are moved by
+//! the average of the members' maps, for which each member finds its own shifts.
 
 mod anchor;
 mod law;
@@ -58,7 +58,7 @@ pub use anchor::{Origin, anchored, transport_maps};
 pub(crate) use law::law_samples;
 pub use law::{Law, laws_of};
 pub(crate) use matching::MATCHING_SAMPLES;
-pub use matching::{MATCHED, Wanted, match_means};
+pub use matching::{MATCHING_PROGRESS, TargetMeans, match_means};
 pub use prediction::{Start, predicted};
 pub use transport::{Deviations, TransportMap};
 pub use treatment::{Treatment, interventions_for};

@@ -1,21 +1,21 @@
-//! One prediction, wherever it starts.
+//! One prediction, from the model's law or from observed rows.
 
-use super::{MATCHED, Origin, Treatment, anchored, interventions_for};
+use super::{MATCHING_PROGRESS, Origin, Treatment, anchored, interventions_for};
 use crate::model::Model;
 use crate::sample::{Draw, SampleSettings, Sampler};
 use crate::{Matrix, Progress, Result};
 
-/// What a prediction starts from.
+/// The start of a prediction.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Start {
-    /// Nothing but the model: so many samples of its stationary law.
+    /// The model alone: this many samples of its stationary law.
     Law(usize),
-    /// Rows that were observed.
+    /// Observed rows.
     Data(Origin),
 }
 
 impl Start {
-    /// Samples of a prediction.
+    /// The number of samples of the prediction.
     pub fn samples(&self) -> usize {
         match self {
             Start::Law(samples) => *samples,
@@ -23,17 +23,17 @@ impl Start {
         }
     }
 
-    /// What progress counts to in [`predicted`]; nothing if it does not count.
+    /// The progress count at the end of [`predicted`]; 0 if it does not count.
     pub(crate) fn counted(&self, sampler: &Sampler, treatment: &Treatment, settings: &SampleSettings) -> u64 {
         match self {
-            _ if treatment.sets_means() => MATCHED,
+            _ if treatment.sets_means() => MATCHING_PROGRESS,
             Start::Law(samples) => sampler.steps_for(*samples, settings),
             Start::Data(_) => 0,
         }
     }
 }
 
-/// What a model says of a system after a treatment, one sample per row, in the data's units.
+/// The model's prediction after a treatment, one sample per row, in the data's units.
 pub fn predicted(
     sampler: &Sampler,
     model: &Model,

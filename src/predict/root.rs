@@ -1,20 +1,20 @@
-//! A root of a function that is told value by value, so that many searches can share their evaluations.
+//! A root search that receives the function's values one by one, so that many searches can share their evaluations.
 
-/// The first step of a search, at least.
+/// The least first step of a search.
 const FIRST_STEP: f64 = 0.1;
 /// How often the step is doubled to find a change of sign, in each direction.
 const DOUBLINGS: usize = 20;
 /// How often the bracket is cut.
 const CUTS: usize = 14;
-/// A bracket this narrow, relative to where it is, is not cut any more.
+/// A bracket this narrow, relative to its position, is not cut further.
 const NARROW: f64 = 1e-4;
 
-/// Looks for a change of sign by doubling steps, first in the direction in which a growing function would have it, then
-/// in the other; cuts the bracket by secants, or in half where a secant would gain nothing.
+/// Finds a change of sign by doubling steps, first in the direction in which an increasing function would have it, then in the
+/// other. Then it cuts the bracket by secants, or in half where a secant would gain nothing.
 #[derive(Clone, Debug)]
 pub(super) struct Root {
     start: f64,
-    /// Where the function is asked for next.
+    /// The next point to evaluate.
     at: f64,
     phase: Phase,
     /// The value at the start.
@@ -25,7 +25,7 @@ pub(super) struct Root {
     /// The ends of the bracket.
     near: (f64, f64),
     far: (f64, f64),
-    /// Where the function was nearest to 0.
+    /// The point where the function was nearest to 0.
     best: (f64, f64),
 }
 
@@ -54,22 +54,23 @@ impl Root {
         }
     }
 
-    /// Where to evaluate next; none once the search is over.
+    /// The next point to evaluate; none once the search is over.
     pub(super) fn next(&self) -> Option<f64> {
         (self.phase != Phase::Settled).then_some(self.at)
     }
 
-    /// Whether nothing was told yet.
+    /// Whether no value was received yet.
     pub(super) fn is_new(&self) -> bool {
         self.phase == Phase::First
     }
 
-    /// Where the function was found nearest to 0.
+    /// The point where the function was found nearest to 0.
     pub(super) fn found(&self) -> f64 {
         self.best.0
     }
 
-    /// The value at [`next`](Self::next), none if there is none so far out; a value within `tolerance` of 0 is 0.
+    /// Receives the value at [`next`](Self::next), or none if the function has none there. A value within `tolerance` of 0 counts
+    /// as 0.
     pub(super) fn tell(&mut self, value: Option<f64>, tolerance: f64) {
         if let Some(value) = value {
             if value.abs() < self.best.1.abs() {
@@ -84,7 +85,7 @@ impl Root {
             (Phase::First, Some(value)) => {
                 self.first = value;
                 self.direction = -value.signum();
-                // Of a variable that reverts at rate 1, this shift moves the mean by what it misses.
+                // For a variable that reverts at rate 1, this shift moves the mean by the missing amount.
                 self.widen(Phase::Widening { turned: false }, value.abs().max(FIRST_STEP));
             }
             (Phase::Widening { .. }, Some(value)) if value.signum() != self.first.signum() => {

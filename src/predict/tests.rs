@@ -251,7 +251,7 @@ fn rows_are_drawn_without_replacement_and_in_order() {
     let sentence = origin.draw(Some(61), 3).unwrap_err().to_string();
     assert_eq!(
         sentence,
-        "found 61 samples to make of 60 rows, expected at most as many as the environment has"
+        "asked for 61 samples from 60 rows, expected at most the environment's number of rows"
     );
 }
 
@@ -260,13 +260,13 @@ fn data_that_does_not_suit_is_refused() {
     let model = linear();
     let all = data().with_targets(Matrix::full(2, 3, true)).unwrap();
     let sentence = Origin::of(&model, &all).unwrap_err().to_string();
-    assert!(sentence.contains("each of the 2 environments") && sentence.contains("expected one without"));
+    assert!(sentence.contains("all 2 environments") && sentence.contains("expected one without"));
     let fewer = Dataset::from_environments(vec![Matrix::full(4, 2, 1.0)]).unwrap();
     assert!(Origin::of(&model, &fewer).unwrap_err().to_string().contains("2 variables, expected 3"));
     let one = BTreeMap::from([("x0".to_owned(), 1.0)]);
     let none = BTreeMap::new();
     let sentence = Treatment::named(&model, None, &one, &none, &one).unwrap_err().to_string();
-    assert!(sentence.contains("both a shift of 'x0' and a mean"), "{sentence}");
+    assert!(sentence.contains("both a shift and a mean for 'x0'"), "{sentence}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The affine map that carries one law to another at the least cost.
+//! The affine optimal transport map between two laws.
 
 use super::Law;
 use crate::data::Standardization;
@@ -13,9 +13,9 @@ const SINGULAR: f64 = 1e-10;
 /// x ↦ x + shift + (A − I)(x − centre); a translation if there is no A.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TransportMap {
-    /// d, how far the centre goes.
+    /// The movement of the centre, d.
     pub shift: Vec<f64>,
-    /// What happens to deviations, if anything.
+    /// The linear map of deviations, if it is not the identity.
     pub deviations: Option<Deviations>,
 }
 
@@ -42,7 +42,7 @@ impl TransportMap {
         Ok(TransportMap { shift, deviations: Some(Deviations { centre: from.mean.clone(), matrix }) })
     }
 
-    /// Every point goes to the mean of where the maps bring it, by their weights, which add up to 1.
+    /// The average of maps, with weights that add up to 1: every point goes to the weighted mean of its images.
     pub fn average(maps: &[(f64, TransportMap)]) -> Self {
         let d = maps[0].1.shift.len();
         let mut shift = vec![0.0; d];
@@ -60,7 +60,7 @@ impl TransportMap {
                 for j in 0..d {
                     let change = weight * (deviations.matrix[(i, j)] - if i == j { 1.0 } else { 0.0 });
                     matrix[(i, j)] += change;
-                    // About one centre for all: what a map does to another centre than its own is a shift.
+                    // All maps get one common centre; the difference becomes a shift.
                     shift[i] += change * (centre[j] - deviations.centre[j]);
                 }
             }
@@ -80,7 +80,7 @@ impl TransportMap {
         self
     }
 
-    /// Where each row goes.
+    /// The image of each row.
     pub fn apply(&self, rows: &Matrix<f64>) -> Matrix<f64> {
         let (n, d) = (rows.rows(), rows.cols());
         let Some(Deviations { centre, matrix }) = &self.deviations else {
@@ -103,7 +103,7 @@ fn optimal(from: MatRef<'_, f64>, to: MatRef<'_, f64>) -> Result<Matrix<f64>> {
     let (mut values, vectors) = symmetric_eigen(from)?;
     let largest = values.last().copied().unwrap_or(0.0);
     let mut to = to.to_owned();
-    // The same little noise on both sides: A is 1 where there is nothing else.
+    // The same small noise on both sides makes A the identity where there is no other variation.
     if values.first().is_some_and(|least| *least < SINGULAR * largest) {
         let noise = 2.0 * SINGULAR * largest;
         values.iter_mut().for_each(|value| *value = value.max(0.0) + noise);

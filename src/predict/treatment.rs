@@ -1,29 +1,29 @@
-//! What is done to a system.
+//! Treatments: interventions, and means that are set.
 
-use super::Wanted;
-use super::matching::{Aim, Goal, match_aims};
+use super::TargetMeans;
+use super::matching::{Goal, MatchingTask, match_tasks};
 use crate::model::Model;
 use crate::sample::{Intervention, SampleSettings, Sampler};
 use crate::{Error, Progress, Result};
 use std::collections::BTreeMap;
 
-/// An intervention, and on top of it shifts that bring the means of some variables to given values.
+/// An intervention, with shifts on top of it that bring some variables to given means.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Treatment {
     /// In the model's units.
     pub intervention: Intervention,
     /// The variables whose means are set, and the means in the data's units.
-    pub set: Wanted,
+    pub set: TargetMeans,
 }
 
 impl Treatment {
-    /// Nothing but means that are set.
-    pub fn setting(model: &Model, set: Wanted) -> Self {
+    /// A treatment that only sets means.
+    pub fn with_means(model: &Model, set: TargetMeans) -> Self {
         Treatment { intervention: Intervention::none(model.dim()), set }
     }
 
-    /// By the names of variables: the fitted intervention of training environment `env`, on top of it what is added to
-    /// drifts and what noises are multiplied by, and the means that are set.
+    /// A treatment by names of variables: the fitted intervention of training environment `env`, then shifts of drifts, factors
+    /// of noises, and means to set.
     pub fn named(
         model: &Model,
         env: Option<usize>,
@@ -41,17 +41,17 @@ impl Treatment {
         for (name, factor) in scale {
             intervention.multiply_noise(model.variable(name)?, *factor)?;
         }
-        let mut wanted = Wanted { targets: Vec::new(), means: Vec::new() };
+        let mut wanted = TargetMeans { targets: Vec::new(), means: Vec::new() };
         for (name, mean) in set {
             let variable = model.variable(name)?;
             if shift.contains_key(name) {
                 return Err(Error::invalid(format!(
-                    "found both a shift of '{name}' and a mean that it is set to, expected one of them"
+                    "found both a shift and a mean for '{name}', expected one of them"
                 )));
             }
             if !mean.is_finite() {
                 return Err(Error::invalid(format!(
-                    "the mean that '{name}' is set to is {mean}, expected a finite number"
+                    "the mean for '{name}' is {mean}, expected a finite number"
                 )));
             }
             wanted.targets.push(variable);
@@ -60,15 +60,14 @@ impl Treatment {
         Ok(Treatment { intervention, set: wanted })
     }
 
-    /// Whether shifts are to be found.
+    /// Whether the treatment sets means, so that shifts must be found.
     pub fn sets_means(&self) -> bool {
         !self.set.targets.is_empty()
     }
 }
 
-/// The intervention of each treatment, with the shifts under which the model's own means are those that are set. One
-/// under which the model has no stationary law is an error of its own entry. `progress` counts to
-/// [`MATCHED`](super::MATCHED).
+/// The intervention of each treatment, with the shifts that give the model the means to set. If the model has no stationary law
+/// under a treatment, that entry is an error. `progress` counts to [`MATCHING_PROGRESS`](super::MATCHING_PROGRESS).
 pub fn interventions_for(
     sampler: &Sampler,
     model: &Model,
@@ -77,13 +76,13 @@ pub fn interventions_for(
     seed: u64,
     progress: &Progress,
 ) -> Result<Vec<Result<Intervention>>> {
-    let aims: Vec<Aim> = treatments
+    let aims: Vec<MatchingTask> = treatments
         .iter()
-        .map(|Treatment { intervention, set }| Aim {
+        .map(|Treatment { intervention, set }| MatchingTask {
             base: intervention.clone(),
             targets: set.targets.clone(),
             goal: Goal::Means(set.means.clone()),
         })
         .collect();
-    match_aims(sampler, model, &aims, settings, seed, progress)
+    match_tasks(sampler, model, &aims, settings, seed, progress)
 }

@@ -5,11 +5,11 @@ use crate::fit::{ENOUGH_INTERVENTIONS, ExpectedError, Method, ScoredSetting, Tun
 
 impl ScoredSetting {
     /// The method and its settings.
-    fn described(&self) -> String {
+    fn label(&self) -> String {
         let bandwidth = self.bandwidth.map_or(String::new(), |h| format!("bandwidth {h:.2}, "));
         match self.method {
-            Method::Nothing => self.method.described().into(),
-            method => format!("{} ({bandwidth}λ {})", method.described(), self.lambda),
+            Method::Nothing => self.method.label().into(),
+            method => format!("{} ({bandwidth}λ {})", method.label(), self.lambda),
         }
     }
 }
@@ -39,7 +39,7 @@ impl Tuning {
     }
 
     fn chosen_by_loss(&self) -> String {
-        let first = &self.cells[self.leading];
+        let first = &self.settings[self.leading];
         let bandwidth = first.bandwidth.map_or(String::new(), |h| format!("bandwidth {h:.2} and "));
         let judges = match self.held_out {
             "rows" => format!("the loss on held-out rows ({}-fold cross-validation)", self.folds),
@@ -48,7 +48,7 @@ impl Tuning {
         format!(
             "Chosen among {} settings by {judges}: {bandwidth}{} penalty {:.4}, the largest penalty that is not clearly worse than the \
              best.",
-            self.cells.len(),
+            self.settings.len(),
             first.penalty,
             first.lambda,
         )
@@ -59,7 +59,7 @@ impl Tuning {
             "rows" => format!("the held-out rows of {} bootstrap samples", self.folds),
             _ => format!("the {} left-out interventions", self.interventions),
         };
-        let all = self.cells.len();
+        let all = self.settings.len();
         let members = self.members();
         match members[..] {
             [only] if only.method == Method::Nothing => {
@@ -67,11 +67,11 @@ impl Tuning {
                     "None of {all} settings predicts {judges} better than no effect. The model has no effects."
                 )
             }
-            [only] => format!("Of {all} settings, {} predicts {judges} best.", only.described()),
+            [only] => format!("Of {all} settings, {} predicts {judges} best.", only.label()),
             _ => {
                 let shares: Vec<String> = members
                     .iter()
-                    .map(|setting| format!("{} ({:.0} %)", setting.described(), 100.0 * setting.weight))
+                    .map(|setting| format!("{:.0} % {}", 100.0 * setting.weight, setting.label()))
                     .collect();
                 format!(
                     "{} of {all} settings predict {judges} about equally well. The model is their weighted average: {}.",
@@ -87,14 +87,14 @@ impl Tuning {
         self.no_effect()?.score?;
         let mut parts = Vec::new();
         for &method in Method::ALL.iter().filter(|method| **method != Method::Nothing) {
-            let of_method = self.cells.iter().filter(|setting| setting.method == method);
+            let of_method = self.settings.iter().filter(|setting| setting.method == method);
             let best = of_method
                 .filter_map(|setting| Some((setting, setting.score?)))
                 .min_by(|a, b| a.1.total_cmp(&b.1));
             if let Some((setting, ratio)) =
                 best.and_then(|(setting, _)| Some((setting, self.over_no_effect(setting)?)))
             {
-                parts.push(format!("{ratio:.2} for {}", setting.described()));
+                parts.push(format!("{ratio:.2} for {}", setting.label()));
             }
         }
         let error = if self.held_out == "rows" { "distance to the held-out rows" } else { "squared error" };
@@ -118,7 +118,7 @@ impl Tuning {
                  held-out rows instead. These show how well the model fits the observed distribution, not what an intervention does."
             ));
         };
-        if self.is_nothing() {
+        if self.has_no_effects() {
             return Some(
                 "With this data, no model is known to predict a new intervention better than predicting no effect."
                     .into(),
@@ -154,13 +154,13 @@ mod tests {
         }
     }
 
-    fn tuning(cells: Vec<ScoredSetting>, expected_error: Option<ExpectedError>) -> Tuning {
+    fn tuning(settings: Vec<ScoredSetting>, expected_error: Option<ExpectedError>) -> Tuning {
         let held_out = if expected_error.is_some() { "environments" } else { "rows" };
         Tuning {
             held_out,
             folds: 6,
             interventions: 4,
-            cells,
+            settings,
             leading: 0,
             expected_error,
             remarks: vec!["Last.".into()],
@@ -170,32 +170,32 @@ mod tests {
     #[test]
     fn a_choice_says_what_was_chosen_and_what_to_expect() {
         let error = ExpectedError { ratio: 0.1, low: 0.03, high: 0.34 };
-        let cells = vec![
+        let settings = vec![
             setting(Method::Kds, 0.1, -2.0, 0.2),
             setting(Method::Skds, 0.3, -3.0, 0.8),
             setting(Method::Nothing, 0.0, 0.0, 0.0),
         ];
-        let several = tuning(cells.clone(), Some(error));
+        let several = tuning(settings.clone(), Some(error));
         assert_eq!(several.warning(), None);
         assert_eq!(
             several.sentences(),
             [
-                "2 of 3 settings predict the 4 left-out interventions about equally well. The model is their weighted average: SKDS \
-                 (bandwidth 3.15, λ 0.3) (80 %) and KDS by moments (λ 0.1) (20 %).",
+                "2 of 3 settings predict the 4 left-out interventions about equally well. The model is their weighted average: 80 % SKDS \
+                 (bandwidth 3.15, λ 0.3) and 20 % KDS by moments (λ 0.1).",
                 "On a new intervention, expect 0.10 times the squared error of predicting no effect (95 % interval 0.03 to 0.34).",
                 "Best squared error of each method, relative to no effect: 0.14 for KDS by moments (λ 0.1) and 0.05 for SKDS (bandwidth \
                  3.15, λ 0.3).",
                 "Last."
             ]
         );
-        let unsure = tuning(cells.clone(), Some(ExpectedError { high: 1.2, ..error }));
+        let unsure = tuning(settings.clone(), Some(ExpectedError { high: 1.2, ..error }));
         assert!(unsure.expectation().unwrap().ends_with("1.20). Predicting no effect may do as well."));
-        let mut none = cells.clone();
+        let mut none = settings.clone();
         (none[0].weight, none[1].weight, none[2].weight) = (0.0, 0.0, 1.0);
         let none = tuning(none, Some(error)).sentences();
         assert!(none[0].ends_with("better than no effect. The model has no effects."), "{none:?}");
         assert!(none[1].starts_with("With this data, no model is known to predict"), "{none:?}");
-        let mut rows = tuning(cells, None);
+        let mut rows = tuning(settings, None);
         rows.interventions = 1;
         assert!(rows.sentences()[0].contains("predict the held-out rows of 6 bootstrap samples"));
         assert!(rows.warning().unwrap().starts_with("Only 1 intervention is known; testing"));

@@ -1,4 +1,4 @@
-//! A fit's files: the model last, and beside it what tells how it came about. Where the model is, everything is.
+//! The files of a fit. The model is written last, so where it exists, all other files do too.
 
 use crate::Result;
 use crate::files::output;
@@ -7,8 +7,8 @@ use crate::model::Model;
 use std::io::Write;
 use std::path::Path;
 
-/// Writes what training led to: the log, a picture of the loss and the model. Returns the model and what was found of it.
-pub fn write_trained(
+/// Writes the files of a training: the log, a picture of the loss and the model. Returns the model and its stability.
+pub(crate) fn write_trained(
     problem: &PreparedFit,
     outcome: &TrainingOutcome,
     path: &Path,
@@ -27,8 +27,8 @@ pub fn write_trained(
     Ok((model, stability))
 }
 
-/// Writes what an exact fit found: the table and the picture of its choice, if there was one, and the model.
-pub fn write_exact(fit: &ExactFit, path: &Path) -> Result<()> {
+/// Writes the files of an exact fit: the table and the picture of its choice, if there was one, and the model.
+pub(crate) fn write_exact(fit: &ExactFit, path: &Path) -> Result<()> {
     if let Some(tuning) = &fit.tuning {
         write_table(tuning, &path.with_extension("tuning.csv"))?;
         #[cfg(feature = "plot")]
@@ -43,7 +43,7 @@ fn write_table(tuning: &Tuning, path: &Path) -> Result<()> {
         writeln!(writer, "method,bandwidth,penalty,lambda,score,error,ratio,weight")?;
         let text = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
         for ScoredSetting { method, bandwidth, penalty, lambda, score, error, ratio, weight, .. } in
-            &tuning.cells
+            &tuning.settings
         {
             let (bandwidth, score, error, ratio) =
                 (text(*bandwidth), text(*score), text(*error), text(*ratio));

@@ -3,11 +3,11 @@
 mod choice;
 mod fit;
 #[cfg(feature = "plot")]
-pub mod picture;
+pub(crate) mod picture;
 mod summary;
 mod trust;
 
-pub use fit::{write_exact, write_trained};
+pub(crate) use fit::{write_exact, write_trained};
 
 /// "a, b and c".
 fn list(parts: &[String]) -> String {

@@ -9,7 +9,7 @@ use crate::{Matrix, Result};
 use std::path::Path;
 
 /// Draws the loss and the penalty over the steps.
-pub fn loss_curve(objective: Objective, log: &[Record], path: &Path) -> Result<()> {
+pub(crate) fn loss_curve(objective: Objective, log: &[Record], path: &Path) -> Result<()> {
     let points = |value: fn(&Record) -> f64| {
         log.iter().map(|record| (f64::from(record.step), value(record))).collect::<Vec<_>>()
     };
@@ -31,13 +31,13 @@ pub fn loss_curve(objective: Objective, log: &[Record], path: &Path) -> Result<(
 }
 
 /// Draws how every setting of a choice did.
-pub fn tuning(tuning: &Tuning, path: &Path) -> Result<()> {
+pub(crate) fn tuning(tuning: &Tuning, path: &Path) -> Result<()> {
     let (title, panels) = tuning_panels(tuning);
     plot::write_picture(path, title, &panels)
 }
 
 /// The matrix of effects: row j, column i is the effect of i on j.
-pub fn heatmap(graph: &Graph, title: String) -> Panel {
+pub(crate) fn heatmap(graph: &Graph, title: String) -> Panel {
     let matrix = graph.standard_matrix();
     // A variable's effect on itself is none of these: no value, not 0.
     let entry = |i, j| if i == j { f64::NAN } else { matrix[(i, j)] };
@@ -64,10 +64,10 @@ fn tuning_panels(tuning: &Tuning) -> (&'static str, Vec<Panel>) {
 /// A line for each method and bandwidth: penalties across, and what they predict over what no effect does.
 fn paths(tuning: &Tuning) -> Panel {
     let mut lines: Vec<Line> = Vec::new();
-    for cell in tuning.cells.iter().filter(|cell| cell.method != Method::Nothing) {
-        let Some(over) = tuning.over_no_effect(cell).filter(|over| over.is_finite()) else { continue };
-        let bandwidth = cell.bandwidth.map_or(String::new(), |h| format!(", bandwidth {h:.2}"));
-        let label = format!("{}{bandwidth}", cell.method.described());
+    for setting in tuning.settings.iter().filter(|setting| setting.method != Method::Nothing) {
+        let Some(over) = tuning.over_no_effect(setting).filter(|over| over.is_finite()) else { continue };
+        let bandwidth = setting.bandwidth.map_or(String::new(), |h| format!(", bandwidth {h:.2}"));
+        let label = format!("{}{bandwidth}", setting.method.label());
         if lines.last().is_none_or(|line| line.label != label) {
             let colours =
                 [Colour::Blue, Colour::Orange, Colour::Green, Colour::Red, Colour::Purple, Colour::Black];
@@ -75,7 +75,7 @@ fn paths(tuning: &Tuning) -> Panel {
             lines.push(Line { label, colour, points: Vec::new() });
         }
         if let Some(line) = lines.last_mut() {
-            line.points.push((cell.lambda, over));
+            line.points.push((setting.lambda, over));
         }
     }
     Panel::Lines {
@@ -92,28 +92,30 @@ fn paths(tuning: &Tuning) -> Panel {
 
 /// A matrix of scores for each kind of penalty: bandwidths down, λ across.
 fn panels(tuning: &Tuning) -> Vec<Panel> {
-    let score = |cell: &ScoredSetting| cell.score.unwrap_or(f64::NAN);
-    let best = tuning.cells.iter().map(score).fold(f64::INFINITY, f64::min);
+    let score = |setting: &ScoredSetting| setting.score.unwrap_or(f64::NAN);
+    let best = tuning.settings.iter().map(score).fold(f64::INFINITY, f64::min);
     let mut kinds: Vec<PenaltyKind> = Vec::new();
-    for cell in &tuning.cells {
-        if !kinds.contains(&cell.penalty) {
-            kinds.push(cell.penalty);
+    for setting in &tuning.settings {
+        if !kinds.contains(&setting.penalty) {
+            kinds.push(setting.penalty);
         }
     }
     kinds
         .into_iter()
         .map(|kind| {
-            let cells: Vec<_> = tuning.cells.iter().filter(|cell| cell.penalty == kind).collect();
-            let mut bandwidths: Vec<Option<f64>> = cells.iter().map(|cell| cell.bandwidth).collect();
+            let settings: Vec<_> = tuning.settings.iter().filter(|setting| setting.penalty == kind).collect();
+            let mut bandwidths: Vec<Option<f64>> = settings.iter().map(|setting| setting.bandwidth).collect();
             bandwidths.dedup();
-            let width = cells.len() / bandwidths.len();
+            let width = settings.len() / bandwidths.len();
             Panel::Heatmap {
                 title: format!("{kind} penalty"),
                 x_label: "λ".into(),
                 y_label: "bandwidth".into(),
-                columns: cells[..width].iter().map(|cell| format!("{}", cell.lambda)).collect(),
+                columns: settings[..width].iter().map(|setting| format!("{}", setting.lambda)).collect(),
                 rows: bandwidths.iter().map(|h| h.map_or("none".into(), |h| format!("{h:.2}"))).collect(),
-                values: Matrix::from_fn(bandwidths.len(), width, |i, j| score(cells[i * width + j]) - best),
+                values: Matrix::from_fn(bandwidths.len(), width, |i, j| {
+                    score(settings[i * width + j]) - best
+                }),
             }
         })
         .collect()

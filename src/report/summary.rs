@@ -17,7 +17,7 @@ impl ExactFit {
             Solver::Moments(_) => format!("KDS by moments, {kind} model, {penalty}"),
             Solver::Structural(_) => format!("structural equations, {kind} model, {penalty}"),
             _ => {
-                let chosen = self.tuning.as_ref().map(|tuning| tuning.cells[tuning.leading].bandwidth);
+                let chosen = self.tuning.as_ref().map(|tuning| tuning.settings[tuning.leading].bandwidth);
                 let bandwidth = chosen.unwrap_or_else(|| problem.spec.loss.kernel.bandwidth());
                 let bandwidth = bandwidth.map_or(String::new(), |h| format!(", bandwidth {h:.4}"));
                 let objective = recipe.objective.name().to_uppercase();

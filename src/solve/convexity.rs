@@ -1,4 +1,4 @@
-//! How convex is the loss on a sample? The paper's Example 10 and Proposition 11, measured.
+//! Measures how convex the loss is on a sample: the paper's Example 10 and Proposition 11.
 //!
 //! For the linear model SKDS is θᵀ R̂ θ with one block per variable, θ_j = (row j of the weights, bias j, α_j):
 //!
@@ -7,9 +7,9 @@
 //!       ( D_jᵀ E_j )
 //! ```
 //!
-//! The `v` estimate is a Gram matrix and always convex; `linear` and `u` are unbiased and need not be. What makes them so is
-//! ε = −(smallest eigenvalue) times |θ|²; the paper bounds it for the `linear` estimate, with the norm where its proof, by
-//! Weyl's inequality, has the square.
+//! The `v` estimate is a Gram matrix and always convex. `linear` and `u` are unbiased and need not be convex; adding ε |θ|² with
+//! ε = −(smallest eigenvalue) makes them so. The paper bounds ε for the `linear` estimate. Its statement has the norm where its
+//! proof, by Weyl's inequality, has the square.
 
 use super::Design;
 use super::statistics::Statistics;
@@ -21,12 +21,12 @@ use crate::{Matrix, Progress, Result};
 use rayon::prelude::*;
 use serde::Serialize;
 
-/// Rows among which pairs are looked at for the kernel's bounds.
+/// The most rows whose pairs estimate the kernel's bounds.
 const BOUND_ROWS: usize = 500;
 
 /// The eigenvalues of R̂ for an estimate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Spectrum {
+pub(crate) struct Spectrum {
     /// Which pairs.
     pub estimator: &'static str,
     /// Rows of the sample.
@@ -35,25 +35,30 @@ pub struct Spectrum {
     pub smallest: f64,
     /// The largest.
     pub largest: f64,
-    /// ε: what makes the estimate plus ε|θ|² convex.
+    /// ε such that the estimate plus ε|θ|² is convex.
     pub epsilon: f64,
 }
 
 /// Proposition 11 for the `linear` estimate.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Bound {
+pub(crate) struct ConvexityBound {
     /// The largest feature, or 1: what bounds them on this sample.
     pub features: f64,
     /// The largest kernel value or derivative between samples.
     pub kernel: f64,
-    /// With this probability ε is not above `epsilon`.
+    /// The probability that ε is at most `epsilon`.
     pub confidence: f64,
     /// The ε that the proposition gives.
     pub epsilon: f64,
 }
 
 /// The spectra of the three estimates on the first `rows` samples of an environment.
-pub fn spectra(samples: &Matrix<f64>, rows: usize, design: &Design, kernel: Kernel) -> Result<Vec<Spectrum>> {
+pub(crate) fn spectra(
+    samples: &Matrix<f64>,
+    rows: usize,
+    design: &Design,
+    kernel: Kernel,
+) -> Result<Vec<Spectrum>> {
     let d = samples.cols();
     let part = Matrix::from_rows(rows, d, samples.rows_slice(0..rows).to_vec());
     let all = Dataset::from_environments(vec![part.clone()])?;
@@ -168,14 +173,20 @@ pub(super) fn sum_of_pairs<P: Profile<f64>>(
     sum
 }
 
-/// What Proposition 11 says of `rows` samples, with the constants that these samples have.
-pub fn bound(samples: &Matrix<f64>, rows: usize, design: &Design, kernel: Kernel, confidence: f64) -> Bound {
+/// The bound of Proposition 11 for `rows` samples, with constants estimated from the samples.
+pub(crate) fn convexity_bound(
+    samples: &Matrix<f64>,
+    rows: usize,
+    design: &Design,
+    kernel: Kernel,
+    confidence: f64,
+) -> ConvexityBound {
     let d = samples.cols();
     let part = Matrix::from_rows(rows, d, samples.rows_slice(0..rows).to_vec());
     let functions = design.functions(&part).unwrap_or_else(|| part.clone());
     let graded = design.diffusion(&part);
     let largest = |matrix: &Matrix<f64>| matrix.as_slice().iter().fold(1.0f64, |m, v| m.max(v.abs()));
-    // The noise's functions are squares of what the proposition speaks of.
+    // The noise's functions are squares of those in the proposition.
     let features = largest(&functions).max(graded.as_ref().map_or(1.0, |g| largest(g).sqrt()));
     let kernel = with_profile!(kernel, f64, |profile| kernel_bound(profile, samples, rows));
     // d·l + m parameters, with l features and m noises.
@@ -187,7 +198,7 @@ pub fn bound(samples: &Matrix<f64>, rows: usize, design: &Design, kernel: Kernel
     let log = (2.0 * parameters / (1.0 - confidence)).ln();
     let along = 2.0 / 3.0 * l1 * log;
     let epsilon = (along + (along * along + 2.0 * n * l2 * log).sqrt()) / n;
-    Bound { features, kernel, confidence, epsilon }
+    ConvexityBound { features, kernel, confidence, epsilon }
 }
 
 fn kernel_bound<P: Profile<f64>>(profile: P, samples: &Matrix<f64>, rows: usize) -> f64 {
@@ -262,7 +273,7 @@ mod tests {
             // Few pairs: the unbiased estimates are not.
             assert!(of("linear").epsilon > 0.0 && of("linear").epsilon > of("u").epsilon, "{found:?}");
             assert_eq!(of("linear").epsilon, -of("linear").smallest);
-            let bound = bound(&x, 60, &Design::Linear, kernel, 0.95);
+            let bound = convexity_bound(&x, 60, &Design::Linear, kernel, 0.95);
             assert!(bound.epsilon > of("linear").epsilon, "{bound:?} {found:?}");
         }
     }
@@ -271,8 +282,10 @@ mod tests {
     fn the_bound_falls_with_the_root_of_n() {
         let x = samples(4000, 2);
         let kernel = Kernel::Rbf { bandwidth: 1.0 };
-        let (few, many) =
-            (bound(&x, 1000, &Design::Linear, kernel, 0.9), bound(&x, 4000, &Design::Linear, kernel, 0.9));
+        let (few, many) = (
+            convexity_bound(&x, 1000, &Design::Linear, kernel, 0.9),
+            convexity_bound(&x, 4000, &Design::Linear, kernel, 0.9),
+        );
         assert!(few.epsilon / many.epsilon > 1.8 && few.epsilon / many.epsilon < 4.2);
     }
 }

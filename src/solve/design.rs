@@ -1,35 +1,35 @@
-//! What drift and noise are linear in: the state itself, or given functions of it.
+//! The design of a fit: the functions in which drift and noise are linear.
 
 use crate::data::Dataset;
 use crate::model::{Basis, BasisDrift, Drift, LinearDrift, Noise, Parameters};
 use crate::{Error, Matrix, Result};
 use std::sync::Arc;
 
-/// The functions whose coefficients are sought. The constant 1 is always the last one of the drift.
+/// The functions whose coefficients are fitted. The last function of the drift is always the constant 1.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Design {
     /// b = W x + biases, a constant. The speed is fixed by w_jj = −1.
     Linear,
-    /// Both are made of given functions; features are divided by their scales.
+    /// Drift and noise are sums of given functions; features are divided by their scales.
     Basis {
         /// The functions.
         basis: Arc<Basis>,
-        /// What fixes the speed.
+        /// The coefficients that fix the speed.
         speed: Arc<Speed>,
     },
 }
 
-/// A drift and a diffusion that are scaled alike have the same law, so every variable's speed is fixed, as the linear model's
-/// is by w_jj = −1: over the data, the part of the drift that depends on nothing but x_j shall revert it at the rate 1,
-/// −mean b_own(x_j) (x_j − m_j) = mean (x_j − m_j)² with m the means of each environment. One of these functions, the
-/// pivot, is used to keep it: its coefficient follows from the others'. Without such functions all of the drift counts.
+/// Scaling drift and diffusion by the same factor does not change the law, so every variable's speed is fixed, as w_jj = −1 does
+/// for the linear model. Over the data, the part of the drift that depends only on x_j reverts it at the rate 1: −mean b_own(x_j)
+/// (x_j − m_j) = mean (x_j − m_j)² with m the means of each environment. The coefficient of one of these functions, the pivot,
+/// follows from the others. Without such functions, the condition applies to the whole drift.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Speed {
     /// The pivot of each variable.
     pub(super) pivots: Vec<usize>,
     /// Its coefficient if all others are 0.
     pub(super) alone: Vec<f64>,
-    /// By how much a function's coefficient lowers the pivot's, d × functions; 0 at the pivot.
+    /// The amount by which a function's coefficient lowers the pivot's, d × functions; 0 at the pivot.
     pub(super) slopes: Matrix<f64>,
 }
 
@@ -39,7 +39,7 @@ impl Design {
         Design::basis_knowing(basis, data, None)
     }
 
-    /// The same where some effects are known: row j, column i of `multipliers` is infinity where i has no effect on j.
+    /// The same with prior knowledge: row j, column i of `multipliers` is infinity where i has no effect on j.
     pub fn basis_knowing(
         basis: Arc<Basis>,
         data: &Dataset,
@@ -81,7 +81,7 @@ impl Design {
                 }
                 None => {
                     return Err(Error::invalid(format!(
-                        "no feature changes with variable '{}', expected one that can revert it",
+                        "no function of the drift changes with variable '{}', expected one that can bring it back",
                         data.names()[j]
                     )));
                 }
@@ -151,7 +151,7 @@ impl Design {
         }
     }
 
-    /// What the penalty of function p in row j is multiplied with, given that of each variable's effect on j.
+    /// The multiplier of the penalty of function p in row j, given the multiplier of each variable's effect on j.
     pub(super) fn multiplier(&self, p: usize, j: usize, known: &[f64]) -> f64 {
         match self {
             Design::Linear => known[p],
@@ -159,7 +159,7 @@ impl Design {
         }
     }
 
-    /// Functions that a drift of `dim` variables has, with the constant.
+    /// The number of functions of a drift of `dim` variables, including the constant.
     pub(crate) fn features(&self, dim: usize) -> usize {
         1 + match self {
             Design::Linear => dim,
@@ -167,7 +167,7 @@ impl Design {
         }
     }
 
-    /// Functions that a variable's noise has.
+    /// The number of functions of a variable's noise.
     pub(super) fn amounts(&self) -> usize {
         match self {
             Design::Linear => 1,
@@ -175,7 +175,7 @@ impl Design {
         }
     }
 
-    /// The drift's functions of every row but the constant; none if they are the rows themselves.
+    /// The drift's functions of every row except the constant; none if they are the rows themselves.
     pub(super) fn functions(&self, x: &Matrix<f64>) -> Option<Matrix<f64>> {
         match self {
             Design::Linear => None,

@@ -1,13 +1,13 @@
-//! The outgoing penalty ties the coordinates together: all effects of variable i (of function i, where the drift is made of
-//! given functions) are one group, a column of W. A function that is a variable's own is not penalised in its row.
+//! The outgoing penalty couples the coordinates: all effects of variable i (or of function i, if the drift is made of given
+//! functions) are one group, a column of W. A function of a variable alone is not penalised in that variable's row.
 //!
 //! ```text
 //! Σ_j (½ w_jᵀ Q_j w_j − c_jᵀ w_j) + l₁ Σ_ji |w_ji| + l₂ Σ_i ‖(w_ji)_{j≠i}‖₂
 //! ```
 //!
-//! The entries of one column lie in different coordinates' forms, so as functions of one column alone they are separate
-//! parabolas and the column has a closed minimum but for one root. Going round the columns converges slowly where
-//! variables are alike, so every few rounds the last ones are extrapolated (Anderson), and kept if that is lower.
+//! The entries of one column belong to different coordinates, so the loss in one column is a sum of separate parabolas, and the
+//! column's minimum is closed up to one scalar root. Cycling through the columns converges slowly for similar variables, so the
+//! last few iterates are extrapolated (Anderson) every few rounds, and the result is kept if it is lower.
 
 use super::coordinate::Reduced;
 use crate::numeric::dense::Cholesky;
@@ -17,27 +17,27 @@ use rayon::prelude::*;
 
 /// Rounds between extrapolations.
 const MEMORY: usize = 6;
-/// Rounds at most.
+/// The most rounds.
 const ROUNDS: usize = 20_000;
-/// Done when the conditions of a minimum are missed by less than this, relative to the largest slope at 0.
-const ENOUGH: f64 = 1e-10;
-/// Good enough if rounding allows no better.
-const BEARABLE: f64 = 1e-8;
+/// The fit has converged when it misses the optimality conditions by less than this, relative to the largest slope at 0.
+const CONVERGED: f64 = 1e-10;
+/// The violation that is acceptable when rounding prevents progress.
+const ACCEPTABLE: f64 = 1e-8;
 
 /// The weights of both penalties.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Weights {
+pub(super) struct GroupPenalty {
     /// l₁.
     pub single: f64,
     /// l₂.
     pub group: f64,
 }
 
-/// What was found.
-pub(super) struct Grouped {
+/// The minimum.
+pub(super) struct GroupSolution {
     /// The rows of the penalised entries, one after the other.
     pub w: Vec<f64>,
-    /// By how much the conditions of a minimum are missed, relative to the largest slope at 0.
+    /// The amount by which the optimality conditions are missed, relative to the largest slope at 0.
     pub violation: f64,
 }
 
@@ -52,10 +52,10 @@ struct State {
 pub(super) fn solve(
     forms: &[Reduced],
     members: &[Vec<usize>],
-    weights: Weights,
+    weights: GroupPenalty,
     start: &[f64],
-) -> Result<Grouped> {
-    let problem = Problem::new(forms, members, weights);
+) -> Result<GroupSolution> {
+    let problem = GroupLasso::new(forms, members, weights);
     let mut state = problem.state(start.to_vec());
     let mut history: Vec<Vec<f64>> = vec![state.w.clone()];
     let mut violation = f64::INFINITY;
@@ -65,7 +65,7 @@ pub(super) fn solve(
         if history.len() <= MEMORY {
             continue;
         }
-        // Slopes drift by rounding; from here they are exact again.
+        // Recomputes the slopes, which have drifted by rounding.
         state = problem.state(state.w);
         let before = problem.value(&state);
         if let Some(further) = extrapolated(&history) {
@@ -76,17 +76,17 @@ pub(super) fn solve(
         }
         history = vec![state.w.clone()];
         let now = problem.violation(&state);
-        let stuck = now > 0.9 * violation && now < BEARABLE;
+        let stuck = now > 0.9 * violation && now < ACCEPTABLE;
         violation = now;
-        if now < ENOUGH || stuck {
-            return Ok(Grouped { w: state.w, violation });
+        if now < CONVERGED || stuck {
+            return Ok(GroupSolution { w: state.w, violation });
         }
         if round + MEMORY > ROUNDS {
             break;
         }
     }
     Err(Error::NonFinite(format!(
-        "the penalised fit missed its optimality conditions by {violation:.1e} after {ROUNDS} rounds, expected {BEARABLE:.0e}: \
+        "the penalised fit missed its optimality conditions by {violation:.1e} after {ROUNDS} rounds, expected {ACCEPTABLE:.0e}: \
          set a larger penalty weight lambda, or the ingoing penalty"
     )))
 }
@@ -98,9 +98,9 @@ struct Entry {
     place: usize,
 }
 
-struct Problem<'a> {
+struct GroupLasso<'a> {
     forms: &'a [Reduced],
-    weights: Weights,
+    weights: GroupPenalty,
     /// The largest slope at 0.
     scale: f64,
     /// Where rows begin in a state.
@@ -113,8 +113,8 @@ fn soft(value: f64, by: f64) -> f64 {
     value.signum() * (value.abs() - by).max(0.0)
 }
 
-impl<'a> Problem<'a> {
-    fn new(forms: &'a [Reduced], members: &[Vec<usize>], weights: Weights) -> Self {
+impl<'a> GroupLasso<'a> {
+    fn new(forms: &'a [Reduced], members: &[Vec<usize>], weights: GroupPenalty) -> Self {
         let slopes = forms.iter().flat_map(|form| form.c.iter().zip(&form.multipliers));
         let scale = slopes.fold(f64::MIN_POSITIVE, |m, (c, by)| m.max(by * c.abs()));
         let mut offsets = vec![0];
@@ -124,7 +124,7 @@ impl<'a> Problem<'a> {
             offsets.push(offsets[j] + row.len());
             row.iter().enumerate().for_each(|(place, &column)| columns[column].push(Entry { j, place }));
         }
-        Problem { forms, weights, scale, offsets, columns }
+        GroupLasso { forms, weights, scale, offsets, columns }
     }
 
     fn row(&self, j: usize) -> std::ops::Range<usize> {
@@ -191,7 +191,7 @@ impl<'a> Problem<'a> {
     }
 
     fn violation(&self, state: &State) -> f64 {
-        let Weights { single, group } = self.weights;
+        let GroupPenalty { single, group } = self.weights;
         // Slopes of coefficients are those of entries times their multipliers.
         let multiplier = |entry: &Entry| self.forms[entry.j].multipliers[entry.place];
         let mut worst = 0.0f64;
@@ -257,6 +257,6 @@ fn extrapolated(history: &[Vec<f64>]) -> Option<Vec<f64>> {
         let share = ones[(a, 0)] / total;
         sum.iter_mut().zip(&history[a + 1]).for_each(|(sum, w)| *sum += share * w);
     }
-    // What is 0 stays 0: a sum of zeros is one, of other numbers hardly ever.
+    // Zeros stay zero, because a sum of zeros is zero.
     sum.iter().all(|w| w.is_finite()).then_some(sum)
 }

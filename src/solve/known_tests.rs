@@ -3,17 +3,19 @@
 
 use super::tests::{basis, by_engine, data, kernels};
 use super::*;
+use crate::data::Dataset;
 use crate::model::{Basis, BasisDrift, Drift};
+use crate::{Matrix, Progress};
 use std::sync::Arc;
 
 const INF: f64 = f64::INFINITY;
 
-fn spec(kernel: Kernel, penalty: Option<Penalty>) -> Spec {
-    Spec { kernel, estimator: Estimator::V, penalty, learn_scale: false }
+fn spec(kernel: Kernel, penalty: Option<Penalty>) -> ExactSpec {
+    ExactSpec { kernel, estimator: Estimator::V, penalty, learn_scale: false }
 }
 
-fn solve(data: &Dataset, design: &Design, known: Option<&Matrix<f64>>, spec: Spec) -> Solution {
-    let exact = Exact::on(None, data, data.targets(), design, known, spec, &Progress::default());
+fn solve(data: &Dataset, design: &Design, known: Option<&Matrix<f64>>, spec: ExactSpec) -> Solution {
+    let exact = ExactSolver::prepare(None, data, data.targets(), design, known, spec, &Progress::default());
     exact.unwrap().solve().unwrap()
 }
 
@@ -197,7 +199,7 @@ fn a_speed_is_not_fixed_by_a_forbidden_function() {
     let mut known = Matrix::full(2, 2, 1.0);
     known[(1, 0)] = INF;
     let sentence = Design::basis_knowing(basis, &data, Some(&known)).unwrap_err().to_string();
-    assert!(sentence.contains("no feature changes with variable 'x1'"), "{sentence}");
+    assert!(sentence.contains("no function of the drift changes with variable 'x1'"), "{sentence}");
 }
 
 #[test]
@@ -205,10 +207,11 @@ fn convexity_does_not_depend_on_multipliers() {
     let small = data(&[6, 6], 5, 1);
     let kernel = Kernel::TiltedRbf { bandwidth: 8.0 };
     let penalty = Some(Penalty { kind: PenaltyKind::Ingoing, lambda: 0.1 });
-    let spec = Spec { kernel, estimator: Estimator::U, penalty, learn_scale: false };
+    let spec = ExactSpec { kernel, estimator: Estimator::U, penalty, learn_scale: false };
     let known = Matrix::from_fn(5, 5, |_, i| if i == 0 { 1e-6 } else { 1.0 });
     let progress = Progress::default();
     let exact =
-        Exact::on(None, &small, small.targets(), &Design::Linear, Some(&known), spec, &progress).unwrap();
+        ExactSolver::prepare(None, &small, small.targets(), &Design::Linear, Some(&known), spec, &progress)
+            .unwrap();
     assert!(exact.fell_back);
 }

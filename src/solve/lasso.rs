@@ -1,5 +1,5 @@
-//! ½ wᵀQw − cᵀw + λ ‖w‖₁ for a whole path of λ: its minimiser is piecewise linear in λ, so it is followed from one corner
-//! to the next (the homotopy of Osborne, Presnell and Turlach), and every point of it is exact.
+//! ½ wᵀQw − cᵀw + λ ‖w‖₁ for a whole path of λ: the minimiser is piecewise linear in λ. The solver follows it from one corner to
+//! the next (the homotopy of Osborne, Presnell and Turlach), and every point is exact.
 //!
 //! On the active set A with signs s the minimiser is w_A = Q_AA⁻¹ (c_A − λ s_A); going down in λ, the next corner is where
 //! a slope outside A reaches ±λ, or an entry of A reaches 0.
@@ -8,7 +8,7 @@ use crate::numeric::dense::Cholesky;
 use crate::{Error, Matrix, Result};
 use faer::Mat;
 
-/// A corner this near to the last one, relative to it, is the same.
+/// Corners with a smaller relative distance are the same.
 const SAME: f64 = 1e-12;
 
 /// Minimisers at `lambdas`, which must descend.
@@ -17,7 +17,7 @@ pub(super) fn path(q: &Matrix<f64>, c: &[f64], lambdas: &[f64]) -> Result<Vec<Ve
     let mut found: Vec<Vec<f64>> = Vec::with_capacity(lambdas.len());
     let mut corner = Corner { q, c, active: Vec::new(), signs: Vec::new(), lambda: f64::INFINITY };
     let mut dropped = None;
-    // Every corner changes the active set by one; a few times as many as there are variables are seen in practice.
+    // Every corner changes the active set by one. In practice there are a few times as many corners as variables.
     for _ in 0..50 * (d + 1) {
         let line = corner.line()?;
         let (next, event) = corner.next(&line, dropped);
@@ -41,11 +41,11 @@ pub(super) fn path(q: &Matrix<f64>, c: &[f64], lambdas: &[f64]) -> Result<Vec<Ve
             Event::End => unreachable!("the path ends below every λ"),
         }
     }
-    Err(Error::NonFinite(format!("the penalty path of {d} effects does not end")))
+    Err(Error::NonFinite(format!("the penalty path of {d} effects does not reach its end")))
 }
 
-/// By how much `w` misses the conditions of a minimum, relative to the largest entry of c: the slope must be within ±λ,
-/// and be λ against the sign of every entry that is not 0. Slopes count by `multipliers`.
+/// The amount by which `w` misses the optimality conditions, relative to the largest entry of c: the slope must be within ±λ, and
+/// equal λ times the sign at every nonzero entry. Slopes are weighted by `multipliers`.
 pub(super) fn violation(q: &Matrix<f64>, c: &[f64], multipliers: &[f64], lambda: f64, w: &[f64]) -> f64 {
     let scale = c.iter().zip(multipliers).fold(f64::MIN_POSITIVE, |m, (c, by)| m.max(by * c.abs()));
     let miss = |i: usize| {
@@ -89,7 +89,9 @@ impl Corner<'_> {
         if k > 0 {
             let block = Mat::from_fn(k, k, |a, b| self.q[(self.active[a], self.active[b])]);
             let factor = Cholesky::of(block.as_ref()).ok_or_else(|| {
-                Error::NonFinite("effects are not determined by the data: are two variables the same?".into())
+                Error::NonFinite(
+                    "the data does not determine the effects: check whether two variables are equal".into(),
+                )
             })?;
             factor.solve_in_place(right.as_mut());
         }
@@ -117,7 +119,7 @@ impl Corner<'_> {
             for sign in [1.0, -1.0] {
                 let steepness = 1.0 - sign * line.g[i];
                 let lambda = sign * line.a[i] / steepness;
-                // What has just left is at ±λ still, and moves inwards.
+                // The variable that has just left is still at ±λ, and moves inwards.
                 let stays = dropped == Some(i) && lambda >= self.lambda * (1.0 - SAME);
                 if steepness > 0.0 && lambda > 0.0 && !stays {
                     consider(lambda, Event::Join(i, sign));

@@ -1,9 +1,11 @@
 use super::*;
+use crate::data::Dataset;
 use crate::engine::cpu::CpuEngine;
 use crate::engine::{Engine, LossSpec};
-use crate::kernel::{KernelKind, with_profile};
+use crate::kernel::KernelKind;
 use crate::model::{Basis, BasisDrift, Drift, Noise};
 use crate::objective::Objective;
+use crate::{Matrix, Progress};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
@@ -56,8 +58,8 @@ fn solve(
     penalty: Option<Penalty>,
     learn_scale: bool,
 ) -> Solution {
-    let spec = Spec { kernel, estimator, penalty, learn_scale };
-    Exact::new(data, data.targets(), spec).unwrap().solve().unwrap()
+    let spec = ExactSpec { kernel, estimator, penalty, learn_scale };
+    ExactSolver::new(data, data.targets(), spec).unwrap().solve().unwrap()
 }
 
 #[test]
@@ -176,8 +178,8 @@ fn a_path_meets_the_single_fits() {
     let kernel = Kernel::Rbf { bandwidth: 2.0 };
     for &kind in PenaltyKind::ALL {
         let lambdas = [1.0, 0.3, 0.05];
-        let spec = Spec { kernel, estimator: Estimator::V, penalty: None, learn_scale: false };
-        let exact = Exact::new(&data, data.targets(), spec).unwrap();
+        let spec = ExactSpec { kernel, estimator: Estimator::V, penalty: None, learn_scale: false };
+        let exact = ExactSolver::new(&data, data.targets(), spec).unwrap();
         let path = exact.path(&[0, 1, 2], kind, &lambdas).unwrap();
         for (found, &lambda) in path.iter().zip(&lambdas) {
             let alone = solve(&data, kernel, Estimator::V, Some(Penalty { kind, lambda }), false);
@@ -195,10 +197,11 @@ fn noise_that_would_be_negative_is_held_at_its_least() {
         cross: Matrix::from_rows(2, 1, vec![d0, 0.0]),
         noise: Matrix::full(1, 1, 1.0),
     };
-    let spec = Spec { kernel: Kernel::ImqPlus, estimator: Estimator::V, penalty: None, learn_scale: true };
+    let spec =
+        ExactSpec { kernel: Kernel::ImqPlus, estimator: Estimator::V, penalty: None, learn_scale: true };
     let noises = |d0: f64, d1: f64| {
         let targets = Matrix::from_rows(2, 1, vec![false, true]);
-        let exact = Exact::from_statistics(vec![statistics(d0), statistics(d1)], &targets, spec);
+        let exact = ExactSolver::from_statistics(vec![statistics(d0), statistics(d1)], &targets, spec);
         let parameters = exact.solve().unwrap().parameters;
         let Noise::Diagonal { log_noise } = &parameters.noise else { unreachable!() };
         let scale = parameters.log_scale.unwrap()[(1, 0)];
@@ -219,21 +222,22 @@ fn noise_that_would_be_negative_is_held_at_its_least() {
 #[test]
 fn a_u_form_that_is_not_convex_is_replaced_by_the_v_form() {
     let small = data(&[6, 6], 5, 1);
-    let spec = Spec {
+    let spec = ExactSpec {
         kernel: Kernel::TiltedRbf { bandwidth: 8.0 },
         estimator: Estimator::U,
         penalty: Some(Penalty { kind: PenaltyKind::Ingoing, lambda: 0.1 }),
         learn_scale: false,
     };
-    let exact = Exact::new(&small, small.targets(), spec).unwrap();
+    let exact = ExactSolver::new(&small, small.targets(), spec).unwrap();
     assert!(exact.fell_back);
-    let as_v = Exact::new(&small, small.targets(), Spec { estimator: Estimator::V, ..spec }).unwrap();
+    let as_v =
+        ExactSolver::new(&small, small.targets(), ExactSpec { estimator: Estimator::V, ..spec }).unwrap();
     assert!(!as_v.fell_back);
     assert_eq!(exact.solve().unwrap(), as_v.solve().unwrap());
     // With enough samples and a narrow kernel it stays.
     let large = data(&[600, 500], 3, 1);
-    let spec = Spec { kernel: Kernel::TiltedRbf { bandwidth: 0.7 }, ..spec };
-    assert!(!Exact::new(&large, large.targets(), spec).unwrap().fell_back);
+    let spec = ExactSpec { kernel: Kernel::TiltedRbf { bandwidth: 0.7 }, ..spec };
+    assert!(!ExactSolver::new(&large, large.targets(), spec).unwrap().fell_back);
     assert!(
         Statistics::of(&large, &Design::Linear, spec.kernel, Estimator::Linear, &Progress::default())
             .is_err()
@@ -254,155 +258,4 @@ fn the_same_bits_whatever_the_number_of_threads() {
 pub(super) fn basis(features: &str, diffusion: &str, data: &Dataset) -> Design {
     let basis = Basis::new(&features.parse().unwrap(), diffusion, data).unwrap();
     Design::basis(Arc::new(basis), data).unwrap()
-}
-
-/// Pair by pair, from the kernel's derivatives.
-fn by_pairs(x: &Matrix<f64>, design: &Design, kernel: Kernel, estimator: Estimator) -> Statistics {
-    let n = x.rows();
-    let different: Vec<(usize, usize)> = (0..n).flat_map(|i| (0..i).map(move |j| (i, j))).collect();
-    let count = different.len();
-    let of = |pairs: Vec<(usize, usize)>, count: usize| {
-        with_profile!(kernel, f64, |profile| {
-            convexity::sum_of_pairs(profile, x, design, pairs.into_iter(), count)
-        })
-    };
-    let u = of(different, count);
-    if estimator == Estimator::U {
-        return u;
-    }
-    let own = of((0..n).map(|i| (i, i)).collect(), n);
-    let mix = |u: &Matrix<f64>, own: &Matrix<f64>| {
-        let share = 1.0 / n as f64;
-        Matrix::from_fn(u.rows(), u.cols(), |i, j| (1.0 - share) * u[(i, j)] + share * own[(i, j)])
-    };
-    Statistics {
-        drift: mix(&u.drift, &own.drift),
-        cross: mix(&u.cross, &own.cross),
-        noise: mix(&u.noise, &own.noise),
-    }
-}
-
-#[test]
-fn statistics_of_given_functions_are_those_of_single_pairs() {
-    for (rows, d) in [(37, 3), (300, 2), (2, 1)] {
-        let data = data(&[rows], d, 5);
-        for (features, diffusion) in
-            [("polynomial:2", "1"), ("polynomial:1", "1 + self^2"), ("rbf:2", "1, self^2, exp(-x0^2)")]
-        {
-            let design = basis(features, diffusion, &data);
-            for kernel in kernels() {
-                for estimator in [Estimator::U, Estimator::V] {
-                    let found = Statistics::of(&data, &design, kernel, estimator, &Progress::default())
-                        .unwrap()
-                        .remove(0);
-                    let expected = by_pairs(data.samples(), &design, kernel, estimator);
-                    for (name, a, b) in [
-                        ("C", &found.drift, &expected.drift),
-                        ("D", &found.cross, &expected.cross),
-                        ("E", &found.noise, &expected.noise),
-                    ] {
-                        let size = b.as_slice().iter().fold(1e-3f64, |m, v| m.max(v.abs()));
-                        for (a, b) in a.as_slice().iter().zip(b.as_slice()) {
-                            let what =
-                                format!("{name} {rows} {d} {features} {diffusion} {kernel:?} {estimator}");
-                            assert!((a - b).abs() < 1e-11 * size, "{what}: {a} {b}");
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-#[test]
-fn a_basis_of_the_variables_is_the_linear_model() {
-    let data = data(&[300, 200, 250], 3, 8);
-    let design = basis("polynomial:1", "1", &data);
-    let kernel = Kernel::TiltedRbf { bandwidth: 2.0 };
-    let spec = Spec { kernel, estimator: Estimator::V, penalty: None, learn_scale: false };
-    let found = Exact::on(None, &data, data.targets(), &design, None, spec, &Progress::default())
-        .unwrap()
-        .solve()
-        .unwrap();
-    let (Drift::Basis(BasisDrift { coefficients, .. }), Noise::Basis { amounts }) =
-        (&found.parameters.drift, &found.parameters.noise)
-    else {
-        unreachable!()
-    };
-    let log_noise = (0..3).map(|j| 0.5 * amounts[(j, 0)].ln()).collect();
-    let linear = Parameters {
-        drift: Drift::linear(coefficients.clone()),
-        noise: Noise::Diagonal { log_noise },
-        biases: found.parameters.biases.clone(),
-        shift: found.parameters.shift.clone(),
-        log_scale: None,
-    };
-    let (loss, gradient) = by_engine(&data, kernel, Estimator::V, &linear);
-    assert!((loss - found.loss).abs() < 1e-8 * loss, "{loss} {}", found.loss);
-    assert!((0..3).all(|j| (coefficients[(j, j)] + 1.0).abs() < 1e-12), "{coefficients:?}");
-    for tensor in gradient.tensors() {
-        for (at, slope) in tensor.values.iter().enumerate() {
-            let fixed = match tensor.name {
-                "shift" => !data.targets().as_slice()[at],
-                "weights" => at % 4 == 0,
-                _ => false,
-            };
-            assert!(fixed || slope.abs() < 1e-8, "{}[{at}]: {slope}", tensor.name);
-        }
-    }
-    // A square takes part in the reversion of its own variable: mean (b_own + x) (x − m) = 0 with m by environment.
-    let design = basis("polynomial:2", "1", &data);
-    let found = Exact::on(None, &data, data.targets(), &design, None, spec, &Progress::default())
-        .unwrap()
-        .solve()
-        .unwrap();
-    let Drift::Basis(BasisDrift { coefficients, .. }) = &found.parameters.drift else { unreachable!() };
-    let squares = [3, 6, 8];
-    for j in 0..3 {
-        let (mut sum, mut size) = (0.0, 0.0);
-        for e in 0..data.environments() {
-            let mean = data.means(e)[j];
-            for i in data.rows(e) {
-                let x = data.samples()[(i, j)];
-                let own = coefficients[(j, j)] * x + coefficients[(j, squares[j])] * x * x;
-                sum += (own + x) * (x - mean);
-                size += (x - mean) * (x - mean);
-            }
-        }
-        assert!(sum.abs() < 1e-9 * size && coefficients[(j, squares[j])] != 0.0, "{sum} {size}");
-    }
-}
-
-#[test]
-fn penalised_fits_of_given_functions_meet_their_conditions() {
-    let data = data(&[200, 150, 150, 150], 3, 2);
-    for (features, diffusion) in [("polynomial:2", "1, self^2"), ("rbf:3", "1 + self^2")] {
-        let design = basis(features, diffusion, &data);
-        for kernel in kernels() {
-            let spec = Spec { kernel, estimator: Estimator::V, penalty: None, learn_scale: false };
-            let exact =
-                Exact::on(None, &data, data.targets(), &design, None, spec, &Progress::default()).unwrap();
-            let all = [0, 1, 2, 3];
-            let top = exact.largest_penalty(&all).unwrap();
-            for &kind in PenaltyKind::ALL {
-                let path = exact.path(&all, kind, &[2.0 * top, 0.3 * top, 0.01 * top]).unwrap();
-                let used = |solution: &Solution| {
-                    let Drift::Basis(BasisDrift { coefficients, .. }) = &solution.parameters.drift else {
-                        unreachable!()
-                    };
-                    coefficients.as_slice().iter().filter(|c| **c != 0.0).count()
-                };
-                assert!(path.iter().all(|solution| solution.violation < 1e-8), "{kind}");
-                assert!(path.windows(2).all(|pair| pair[1].loss <= pair[0].loss + 1e-12), "{kind}");
-                assert!(used(&path[0]) < used(&path[2]), "{kind}");
-                if kind == PenaltyKind::Ingoing {
-                    assert_eq!(path[0].penalty, 0.0, "nothing is left above the largest penalty");
-                }
-            }
-        }
-    }
-    // Several amounts and learnt scales are a product of unknowns.
-    let design = basis("polynomial:1", "1, self^2", &data);
-    let spec = Spec { kernel: Kernel::ImqPlus, estimator: Estimator::V, penalty: None, learn_scale: true };
-    assert!(Exact::on(None, &data, data.targets(), &design, None, spec, &Progress::default()).is_err());
 }

@@ -280,7 +280,10 @@ fn wrong_inputs_get_one_sentence() {
     test_data().write(Path::new(&train)).unwrap();
     let from = |path: &str, pieces: &[&str]| refused(&[&model, &test, "--from", path], pieces);
     from("nowhere.npz", &["cannot read nowhere.npz"]);
-    from(&train, &["each of the 2 environments of the data to start from has targets, expected one without"]);
+    from(
+        &train,
+        &["all 2 environments of the data to start from have targets, expected one without targets"],
+    );
     train_data()
         .with_names(["a", "b", "z"].map(String::from).to_vec())
         .unwrap()

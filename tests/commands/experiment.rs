@@ -2,7 +2,7 @@
 
 use skds::Matrix;
 use skds::data::Dataset;
-use skds::evaluate::Wanted;
+use skds::evaluate::TargetMeans;
 use skds::experiment::{MethodSettings, PredictionTask};
 use std::path::Path;
 use std::process::{Command, Output};
@@ -243,7 +243,7 @@ fn a_program_that_takes_too_long_is_ended_with_what_it_started() {
 fn floors_move_nothing_but_the_targets() {
     let samples = Matrix::from_fn(4000, 2, |i, j| ((i * (j + 3)) as f64).sin());
     let data = Dataset::from_environments(vec![samples]).unwrap();
-    let tasks = [PredictionTask { wanted: Wanted { targets: vec![1], means: vec![2.5] }, rows: 4000 }];
+    let tasks = [PredictionTask { wanted: TargetMeans { targets: vec![1], means: vec![2.5] }, rows: 4000 }];
     for settings in [MethodSettings::Observational, MethodSettings::Diagonal] {
         let predicted =
             settings.method("floor").fit(&data, 0).unwrap().predict(&tasks, 0).unwrap().remove(0).unwrap();

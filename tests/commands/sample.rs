@@ -272,7 +272,7 @@ fn wrong_input_is_refused_in_a_sentence() {
         (vec![model, "--set", "γ=1", "--set", "γ=2"], vec!["'γ' twice"]),
         (
             vec![model, "--set", "γ=1", "--shift", "γ=2"],
-            vec!["both a shift of 'γ' and a mean", "expected one"],
+            vec!["both a shift and a mean for 'γ'", "expected one"],
         ),
         (vec![model, "--from", "absent.npz"], vec!["cannot read absent.npz"]),
         (

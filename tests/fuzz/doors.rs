@@ -51,7 +51,7 @@ pub fn settings(path: &Path, data: &Dataset) -> Entered<PreparedFit> {
 pub fn resume(path: &Path, problem: &PreparedFit) -> Entered<()> {
     let from = said(Checkpoint::read_for(path, problem))?;
     let schedule = TrainingSchedule { report_every: 2, save_every: 2 };
-    said(problem.run(None, Some(&from), schedule, &mut Unobserved))?;
+    said(problem.train(None, Some(&from), schedule, &mut Unobserved))?;
     Ok(())
 }
 
@@ -122,7 +122,7 @@ pub fn problem(folder: &Path) -> PreparedFit {
 pub fn write_checkpoint(folder: &Path, path: &Path) {
     let problem = problem(folder);
     let schedule = TrainingSchedule { report_every: 1, save_every: 1 };
-    let outcome = problem.run(None, None, schedule, &mut Unobserved).unwrap();
+    let outcome = problem.train(None, None, schedule, &mut Unobserved).unwrap();
     Checkpoint::new(&problem, &outcome.state, &outcome.log).write(path).unwrap();
 }
 

@@ -1,4 +1,4 @@
-//! What was accepted must be usable: described, written and read again, evaluated, sampled. Failing is allowed, breaking is not.
+//! What was accepted must be usable: described, written and read again, evaluation_progress, sampled. Failing is allowed, breaking is not.
 
 use crate::doors;
 use skds::data::{Dataset, Standardization};

@@ -5,8 +5,8 @@ use skds::engine::LossSpec;
 use skds::kernel::KernelKind;
 use skds::model::{Penalty, PenaltyKind};
 use skds::objective::{Estimator, Objective};
-use skds::solve::moments::Tolerance;
-use skds::solve::{Design, Quadratic, QuadraticSpec, Way};
+
+use skds::solve::{Design, ProductMethod, Quadratic, QuadraticSpec, Tolerance};
 use skds::{Matrix, Progress};
 
 #[test]
@@ -17,8 +17,13 @@ fn a_fit_by_the_devices_gradients_is_the_hosts_nearly() {
     for &kind in KernelKind::ALL {
         let kernel = kind.with_bandwidth(2.0).unwrap();
         let loss = LossSpec { objective: Objective::Kds, kernel, estimator: Estimator::V };
-        let spec =
-            QuadraticSpec { loss, learn_scale: false, multipliers: None, fits: 1, way: Some(Way::Free) };
+        let spec = QuadraticSpec {
+            loss,
+            learn_scale: false,
+            multipliers: None,
+            fits: 1,
+            products: Some(ProductMethod::ByGradients),
+        };
         let fit = |gpu, violation| {
             let progress = Progress::default();
             let mut fit =

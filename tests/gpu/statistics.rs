@@ -6,7 +6,7 @@ use skds::engine::gpu::plan::Bounds;
 use skds::kernel::KernelKind;
 use skds::model::{Basis, Penalty, PenaltyKind};
 use skds::objective::Estimator;
-use skds::solve::{Design, Exact, Spec, Statistics};
+use skds::solve::{Design, ExactSolver, ExactSpec, Statistics};
 use std::sync::Arc;
 
 /// Of sums in f32, relative to the largest entry.
@@ -70,9 +70,9 @@ fn a_fit_from_the_devices_statistics_is_the_hosts_nearly() {
     let data = random_data(4, &[400, 300], 6);
     let kernel = KernelKind::TiltedRbf.with_bandwidth(2.0).unwrap();
     let penalty = Some(Penalty { kind: PenaltyKind::Both, lambda: 0.1 });
-    let spec = Spec { kernel, estimator: Estimator::V, penalty, learn_scale: false };
-    let host = Exact::new(&data, data.targets(), spec).unwrap().solve().unwrap();
-    let found = Exact::on(
+    let spec = ExactSpec { kernel, estimator: Estimator::V, penalty, learn_scale: false };
+    let host = ExactSolver::new(&data, data.targets(), spec).unwrap().solve().unwrap();
+    let found = ExactSolver::prepare(
         Some(&gpu_engine()),
         &data,
         data.targets(),

@@ -203,7 +203,7 @@ fn forbidden_effects_stay_at_exactly_0_on_both_devices() {
             };
             let problem = PreparedFit::with_knowledge(&data, &settings, known).unwrap();
             let schedule = TrainingSchedule { report_every: 60, save_every: 60 };
-            let run = |gpu| problem.run(gpu, None, schedule, &mut Unobserved).unwrap().state;
+            let run = |gpu| problem.train(gpu, None, schedule, &mut Unobserved).unwrap().state;
             let (on_gpu, on_cpu) = (run(Some(&engine)), run(None));
             for state in [&on_gpu, &on_cpu] {
                 let (model, _) = problem.model(state).unwrap();

@@ -8,13 +8,13 @@ use skds::kernel::Kernel;
 use skds::model::{Noise, Parameters};
 use skds::objective::Estimator;
 use skds::sample::Gaussian;
-use skds::solve::{Exact, Spec};
+use skds::solve::{ExactSolver, ExactSpec};
 
 fn fit(samples: Matrix<f64>, bandwidth: f64, estimator: Estimator) -> Parameters<f64> {
     let data = Dataset::from_environments(vec![samples]).unwrap();
     let kernel = Kernel::Rbf { bandwidth };
-    let spec = Spec { kernel, estimator, penalty: None, learn_scale: false };
-    let exact = Exact::new(&data, data.targets(), spec).unwrap();
+    let spec = ExactSpec { kernel, estimator, penalty: None, learn_scale: false };
+    let exact = ExactSolver::new(&data, data.targets(), spec).unwrap();
     assert!(!exact.fell_back);
     let solution = exact.solve().unwrap();
     assert!(solution.violation < 1e-8);

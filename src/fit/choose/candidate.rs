@@ -1,4 +1,4 @@
-//! What is considered.
+//! The candidates of a choice among linear models.
 
 use crate::fit::CandidateSet;
 use crate::model::LawKind;
@@ -10,11 +10,11 @@ const KDS: [f64; 6] = [1.0, 0.3, 0.1, 0.03, 0.01, 0.003];
 const STRUCTURAL: [f64; 3] = [0.1, 0.03, 0.003];
 /// Penalties of SKDS, descending, for [`USUAL_DIM`] variables or more; with fewer, proportionally smaller.
 const SKDS: [f64; 4] = [0.3, 0.1, 0.03, 0.01];
-/// The number of variables that these were found for, and the least factor for fewer.
+/// The number of variables for which these were chosen, and the least factor for fewer variables.
 const USUAL_DIM: f64 = 20.0;
 const LEAST_FACTOR: f64 = 0.25;
 
-/// How a candidate is fitted.
+/// The method that fits a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
     /// KDS by moments.
@@ -35,8 +35,8 @@ named!(Method, "method", {
 });
 
 impl Method {
-    /// In words.
-    pub fn described(self) -> &'static str {
+    /// Its name in sentences.
+    pub fn label(self) -> &'static str {
         match self {
             Method::Kds => "KDS by moments",
             Method::Skds => "SKDS",
@@ -45,9 +45,9 @@ impl Method {
         }
     }
 
-    /// What a method weighs beside other methods that predict as well. SKDS vanishes only for reversible diffusions: it must predict clearly
-    /// better to be believed. (On simulated gene networks, where nothing predicts better than no effect, its many
-    /// nearly effectless fits otherwise outvoted that one.)
+    /// The prior weight of a method. SKDS is zero only for reversible diffusions, so it must predict clearly better than other
+    /// methods. (On simulated gene networks, where no candidate predicts better than no effect, its many fits with almost no
+    /// effects otherwise outvoted that one.)
     pub(super) fn prior(self) -> f64 {
         match self {
             Method::Skds => 0.1,
@@ -55,7 +55,7 @@ impl Method {
         }
     }
 
-    /// The penalties that are tried, descending, where they are the same for all data.
+    /// The method's path of penalties, descending, if it is the same for all data.
     pub(super) fn path(self) -> &'static [f64] {
         match self {
             Method::Kds => &KDS,
@@ -64,7 +64,7 @@ impl Method {
         }
     }
 
-    /// What the noise does.
+    /// The law of the method's models.
     pub(in crate::fit) fn law(self) -> LawKind {
         match self {
             Method::Structural => LawKind::Structural,
@@ -73,7 +73,7 @@ impl Method {
     }
 }
 
-/// A way to fit.
+/// A method with its settings.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::fit) struct Candidate {
     pub method: Method,
@@ -84,8 +84,8 @@ pub(in crate::fit) struct Candidate {
 }
 
 impl Candidate {
-    /// Those that see moments alone, each method's path descending, and no effect last. `structural` says whether
-    /// structural equations can be among them.
+    /// The candidates that are fitted by moments, each method's path descending, and no effect last. `structural` says whether
+    /// structural equations are allowed.
     pub fn by_moments(set: CandidateSet, structural: bool) -> Vec<Candidate> {
         let path = |method: Method| {
             method.path().iter().map(move |&lambda| Candidate { method, bandwidth: None, lambda })
@@ -101,7 +101,7 @@ impl Candidate {
         all
     }
 
-    /// Those of SKDS for so many variables, at each bandwidth a path of penalties.
+    /// The SKDS candidates for `d` variables: a path of penalties at each bandwidth.
     pub fn by_pairs(d: usize, bandwidths: &[Option<f64>]) -> Vec<Candidate> {
         let factor = (d as f64 / USUAL_DIM).clamp(LEAST_FACTOR, 1.0);
         let at = |&bandwidth: &Option<f64>| {

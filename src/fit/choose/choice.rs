@@ -1,10 +1,12 @@
-//! From data to the candidates that share the model.
+//! From data to a weighted set of fitted candidates.
 
-use super::score::weigh;
-use super::{Candidate, Common, Fit, Folds, Method, Scores, rows};
+use super::score::candidate_weights;
+use super::{Candidate, CandidateFit, FitContext, Folds, Method, Scores, rows};
 use crate::data::Dataset;
 use crate::fit::CandidateSet;
-use crate::fit::tuning::{ENOUGH_INTERVENTIONS, ScoredSetting, Tuning, intervened, multiples};
+use crate::fit::tuning::{
+    ENOUGH_INTERVENTIONS, ScoredSetting, Tuning, bandwidth_multiples, interventions_to_leave_out,
+};
 use crate::kernel::Bandwidth;
 use crate::model::PenaltyKind;
 use crate::numeric::statistics::mean_and_error;
@@ -12,26 +14,26 @@ use crate::solve::moments::{Moments, Tolerance};
 use crate::{Matrix, Progress, Result};
 use rayon::prelude::*;
 
-/// The bandwidths of SKDS beside other methods, in median distances.
+/// The bandwidths of SKDS if other methods compete, in median distances.
 const FEW: [f64; 2] = [0.525, 1.225];
-/// More variables than these, and SKDS would take longer than everything else together.
+/// With more variables, SKDS would take longer than all other methods together.
 const MOST_FOR_PAIRS: usize = 200;
-/// Members of the model are fitted to this.
+/// The tolerance for members of the model.
 const KEPT: Tolerance = Tolerance { violation: 1e-7, steps: 20_000 };
-/// Fits to samples of rows are good enough to be compared.
+/// The tolerance for fits that are only compared.
 const COMPARED: Tolerance = Tolerance { violation: 1e-5, steps: 3000 };
 
-/// What a choice is made of.
-pub(in crate::fit) struct Choice<'a> {
+/// A choice among linear models.
+pub(in crate::fit) struct ModelChoice<'a> {
     pub data: &'a Dataset,
-    pub common: Common<'a>,
+    pub context: FitContext<'a>,
     pub candidate_set: CandidateSet,
-    /// Whether targets are known: unknown ones cannot be told.
+    /// Whether the targets are known. Interventions with unknown targets cannot be left out.
     pub known: bool,
     pub seed: u64,
 }
 
-/// Whether SKDS is considered for so many variables.
+/// Whether SKDS is considered for `d` variables.
 pub(crate) fn considers_pairs(set: CandidateSet, d: usize) -> bool {
     match set {
         CandidateSet::Skds => true,
@@ -40,21 +42,21 @@ pub(crate) fn considers_pairs(set: CandidateSet, d: usize) -> bool {
     }
 }
 
-/// What came of it.
-pub(in crate::fit) struct Chosen {
+/// The result of a choice.
+pub(in crate::fit) struct ChosenModel {
     pub tuning: Tuning,
-    /// The fits that share the model, each with its weight; they add up to 1.
-    pub members: Vec<(f64, Fit)>,
+    /// The fits that the model averages, with weights that add up to 1.
+    pub members: Vec<(f64, CandidateFit)>,
 }
 
-impl Choice<'_> {
+impl ModelChoice<'_> {
     fn by_moments(&self) -> Vec<Candidate> {
-        Candidate::by_moments(self.candidate_set, !self.common.learn_scale)
+        Candidate::by_moments(self.candidate_set, !self.context.learn_scale)
     }
 
-    /// Bandwidths of SKDS, in median distances; none if it is not considered.
-    fn multiples(&self) -> &'static [f64] {
-        let all = multiples(self.common.kernel);
+    /// Bandwidths of SKDS, in median distances; empty if it is not considered.
+    fn bandwidth_multiples(&self) -> &'static [f64] {
+        let all = bandwidth_multiples(self.context.kernel);
         match self.candidate_set {
             set if !considers_pairs(set, self.data.dim()) => &[],
             CandidateSet::Skds => all,
@@ -63,21 +65,21 @@ impl Choice<'_> {
     }
 
     fn left_out(&self) -> Vec<usize> {
-        intervened(self.common.targets, self.known)
+        interventions_to_leave_out(self.context.targets, self.known)
     }
 
     fn folds(&self) -> Folds {
-        let mut folds = Folds::of(self.common.targets);
-        if self.common.learn_scale {
-            // Each environment has noises of its own.
+        let mut folds = Folds::of(self.context.targets);
+        if self.context.learn_scale {
+            // Each environment has its own noise.
             folds.separate();
         }
         folds
     }
 
-    /// How many fits [`run`](Self::run) will make: what its progress counts up to.
+    /// How many fits [`run`](Self::run) will make. Its progress counts up to this.
     pub fn fits(&self) -> u64 {
-        let bandwidths = vec![None; self.multiples().len()];
+        let bandwidths = vec![None; self.bandwidth_multiples().len()];
         let candidates = self.by_moments().len() + Candidate::by_pairs(1, &bandwidths).len();
         let folds = match self.left_out().len() >= ENOUGH_INTERVENTIONS {
             true => self.folds().left_out.len(),
@@ -86,16 +88,16 @@ impl Choice<'_> {
         (candidates * folds + 1) as u64
     }
 
-    /// What was not considered, and why.
+    /// Which methods were not considered, and why.
     fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();
         let pairs = matches!(self.candidate_set, CandidateSet::All | CandidateSet::Diffusions);
-        if pairs && self.multiples().is_empty() {
+        if pairs && self.bandwidth_multiples().is_empty() {
             remarks.push(format!(
                 "SKDS was not considered, because it is slow for more than {MOST_FOR_PAIRS} variables. To fit it alone, set the objective skds."
             ));
         }
-        if self.candidate_set == CandidateSet::All && self.common.learn_scale {
+        if self.candidate_set == CandidateSet::All && self.context.learn_scale {
             remarks.push(
                 "Structural equations were not considered, because they cannot learn scales (learn_scale)."
                     .into(),
@@ -104,14 +106,14 @@ impl Choice<'_> {
         remarks
     }
 
-    /// Scores every candidate, and fits those that share the model to all of the data.
-    pub fn run(&self, progress: &Progress) -> Result<Chosen> {
-        let bandwidths: Vec<Option<f64>> = match self.multiples() {
+    /// Scores every candidate, and fits those with a weight to all data.
+    pub fn run(&self, progress: &Progress) -> Result<ChosenModel> {
+        let bandwidths: Vec<Option<f64>> = match self.bandwidth_multiples() {
             [] => Vec::new(),
-            _ if !self.common.kernel.has_bandwidth() => vec![None],
-            multiples => {
+            _ if !self.context.kernel.has_bandwidth() => vec![None],
+            bandwidth_multiples => {
                 let median = Bandwidth::Auto.resolve(self.data, self.seed)?;
-                multiples.iter().map(|factor| Some(factor * median)).collect()
+                bandwidth_multiples.iter().map(|factor| Some(factor * median)).collect()
             }
         };
         let by_pairs = Candidate::by_pairs(self.data.dim(), &bandwidths);
@@ -120,9 +122,9 @@ impl Choice<'_> {
             false => self.by_rows(by_pairs, progress)?,
         };
         let (weights, candidates): (Vec<f64>, Vec<Candidate>) = tuning.shares().into_iter().unzip();
-        let fits = self.common.fits(self.data, &candidates, KEPT, progress)?;
+        let fits = self.context.fits(self.data, &candidates, KEPT, progress)?;
         progress.add(1)?;
-        Ok(Chosen { tuning, members: weights.into_iter().zip(fits).collect() })
+        Ok(ChosenModel { tuning, members: weights.into_iter().zip(fits).collect() })
     }
 
     fn by_interventions(
@@ -133,7 +135,7 @@ impl Choice<'_> {
     ) -> Result<Tuning> {
         let folds = self.folds();
         let moments = Moments::of(self.data, &folds.parts, progress)?;
-        let mut scores = Scores::of(&self.common, &moments, &folds, self.by_moments(), progress)?;
+        let mut scores = Scores::by_moments(&self.context, &moments, &folds, self.by_moments(), progress)?;
         if !by_pairs.is_empty() {
             let weights = self.paths_of_pairs(bandwidths, &by_pairs, &folds, progress)?;
             scores.add(&folds, by_pairs, &weights);
@@ -142,22 +144,23 @@ impl Choice<'_> {
         let weights = scores.weights(&all);
         let none = scores.candidates.iter().position(|candidate| candidate.method == Method::Nothing);
         let none = none.map(|c| mean_and_error(&scores.errors[c]).0);
-        let mut cells = cells(&scores.candidates, &scores.errors, &weights, self.common.penalty);
-        for cell in &mut cells {
-            cell.ratio = none.zip(cell.score).map(|(none, score)| (score - none).exp());
+        let mut settings =
+            scored_settings(&scores.candidates, &scores.errors, &weights, self.context.penalty);
+        for setting in &mut settings {
+            setting.ratio = none.zip(setting.score).map(|(none, score)| (score - none).exp());
         }
         Ok(Tuning {
             held_out: "environments",
             folds: folds.left_out.len(),
             interventions: self.left_out().len(),
-            leading: leading(&cells),
-            cells,
+            leading: leading(&settings),
+            settings,
             expected_error: Some(scores.expected_error()),
             remarks: self.remarks(),
         })
     }
 
-    /// W of SKDS without each fold: fold by candidate.
+    /// The SKDS fits of W without each fold: fold by candidate.
     fn paths_of_pairs(
         &self,
         bandwidths: &[Option<f64>],
@@ -168,7 +171,7 @@ impl Choice<'_> {
         let all: Vec<usize> = (0..self.data.environments()).collect();
         let mut weights: Vec<Vec<Matrix<f64>>> = vec![Vec::new(); folds.left_out.len()];
         for &h in bandwidths {
-            let exact = self.common.exact(self.data, h, progress)?;
+            let exact = self.context.exact(self.data, h, progress)?;
             let lambdas: Vec<f64> =
                 candidates.iter().filter(|c| c.bandwidth == h).map(|c| c.lambda).collect();
             let paths: Vec<Vec<Matrix<f64>>> = folds
@@ -177,7 +180,7 @@ impl Choice<'_> {
                 .with_max_len(1)
                 .map(|left_out| {
                     let others: Vec<usize> = all.iter().copied().filter(|e| !left_out.contains(e)).collect();
-                    let solutions = exact.path(&others, self.common.penalty, &lambdas)?;
+                    let solutions = exact.path(&others, self.context.penalty, &lambdas)?;
                     progress.add(solutions.len() as u64)?;
                     solutions
                         .iter()
@@ -193,29 +196,29 @@ impl Choice<'_> {
     fn by_rows(&self, by_pairs: Vec<Candidate>, progress: &Progress) -> Result<Tuning> {
         let mut candidates = self.by_moments();
         candidates.extend(by_pairs);
-        let scores = rows::scores(&self.common, self.data, &candidates, COMPARED, self.seed, progress)?;
+        let scores = rows::scores(&self.context, self.data, &candidates, COMPARED, self.seed, progress)?;
         let means: Vec<Option<f64>> = scores.iter().map(|scores| Some(mean_and_error(scores).0)).collect();
-        let weights = weigh(&candidates, &means, rows::SAMPLES);
-        let cells = cells(&candidates, &scores, &weights, self.common.penalty);
+        let weights = candidate_weights(&candidates, &means, rows::SAMPLES);
+        let settings = scored_settings(&candidates, &scores, &weights, self.context.penalty);
         Ok(Tuning {
             held_out: "rows",
             folds: rows::SAMPLES,
             interventions: self.left_out().len(),
-            leading: leading(&cells),
-            cells,
+            leading: leading(&settings),
+            settings,
             expected_error: None,
             remarks: self.remarks(),
         })
     }
 }
 
-fn cells(
+fn scored_settings(
     candidates: &[Candidate],
     scores: &[Vec<f64>],
     weights: &[f64],
     penalty: PenaltyKind,
 ) -> Vec<ScoredSetting> {
-    let cell = |((candidate, scores), weight): ((&Candidate, &Vec<f64>), &f64)| {
+    let setting = |((candidate, scores), weight): ((&Candidate, &Vec<f64>), &f64)| {
         let (score, error) = match scores.is_empty() {
             true => (None, None),
             false => {
@@ -235,10 +238,10 @@ fn cells(
             scores: scores.clone(),
         }
     };
-    candidates.iter().zip(scores).zip(weights).map(cell).collect()
+    candidates.iter().zip(scores).zip(weights).map(setting).collect()
 }
 
-/// The cell with the largest weight.
-fn leading(cells: &[ScoredSetting]) -> usize {
-    (0..cells.len()).fold(0, |best, c| if cells[c].weight > cells[best].weight { c } else { best })
+/// The setting with the largest weight.
+fn leading(settings: &[ScoredSetting]) -> usize {
+    (0..settings.len()).fold(0, |best, c| if settings[c].weight > settings[best].weight { c } else { best })
 }

@@ -1,8 +1,8 @@
-//! What is left out, and when.
+//! Folds: which environments are left out together.
 
 use crate::Matrix;
 
-/// Above so many interventions, groups of them are left out.
+/// The most folds. With more interventions, groups are left out.
 const MOST: usize = 10;
 
 /// Environments that are left out together.
@@ -25,13 +25,13 @@ impl Folds {
             folds.parts[e] = 1 + k % count;
         }
         if intervened.len() == targets.rows() {
-            // Nobody is always there: parts have no gap at 0.
+            // No environment is in every fit, so the parts start at 0.
             folds.parts.iter_mut().for_each(|part| *part -= 1);
         }
         folds
     }
 
-    /// Every environment becomes a part of the moments by itself.
+    /// Makes every environment a part of the moments by itself.
     pub fn separate(&mut self) {
         self.parts = (0..self.parts.len()).collect();
     }

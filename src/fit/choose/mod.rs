@@ -1,10 +1,9 @@
-//! Which model to believe: every candidate is judged by interventions that it has not seen.
+//! Chooses a linear model by how well each candidate predicts interventions that it has not seen.
 //!
 //! Candidates are fits by moments (KDS), SKDS, structural equations, and no effect at all, each over a path of penalties.
-//! Environments with interventions are left out, in groups if there are many; what is left is fitted to, and the means of what was
-//! left out are predicted from the means of its targets. A candidate's score is the mean logarithm of its squared errors.
-//! Candidates that predict about equally well share the model: their weights fall with their scores, and their predicted effects
-//! are averaged.
+//! Environments with interventions are left out, in groups if there are many. Each candidate is fitted to the rest, and predicts
+//! the means of the left-out environments from the means of their targets. A candidate's score is the mean logarithm of its
+//! squared errors. The model averages the candidates that predict about equally well: their weights fall with their scores.
 
 mod candidate;
 mod choice;
@@ -18,8 +17,8 @@ mod tests;
 
 pub(super) use candidate::Candidate;
 pub use candidate::Method;
-pub(super) use choice::Choice;
+pub(super) use choice::ModelChoice;
 pub(crate) use choice::considers_pairs;
-pub(super) use fits::{Common, Fit};
+pub(super) use fits::{CandidateFit, FitContext};
 pub(super) use folds::Folds;
 pub(super) use score::Scores;

@@ -1,60 +1,60 @@
-//! Down a path of penalties.
+//! Fits along a path of falling penalties.
 
-use super::{Common, Method};
+use super::{FitContext, Method};
 use crate::solve::moments::{Kds, Lasso, Pool, Structural, Tolerance, no_effects};
 use crate::{Matrix, Progress, Result};
 
-/// Good enough to be compared: slopes may miss their penalty by this share of it, or by a share of the largest slope. What that
-/// changes of W is a fraction of what the penalty takes away from it.
+/// The tolerance of fits that are only compared: slopes may miss the penalty by this share of it, or by a share of the largest
+/// slope. That changes W by a fraction of what the penalty does.
 const OF_PENALTY: f64 = 0.05;
 const OF_STEEPEST: f64 = 1e-5;
 const MOST_STEPS: u32 = 1000;
 
-/// One method on its way down its path of penalties.
+/// One method on its path of penalties.
 ///
-/// It goes on from where it is, and from nowhere else: where the loss is flat a fit stays near where it began, and one that began
-/// at a fit to all environments would know what it has not seen.
-pub(super) struct Path<'a> {
-    solver: Solver<'a>,
-    /// Where it is.
+/// Each fit starts from the last one on the path, never from a fit to all environments: where the loss is flat, a fit stays near
+/// its start, so such a start would leak information about the left-out environments.
+pub(super) struct PenaltyPath<'a> {
+    solver: PathSolver<'a>,
+    /// W at the current penalty.
     pub weights: Matrix<f64>,
 }
 
-enum Solver<'a> {
+enum PathSolver<'a> {
     Kds(Kds<'a>),
     Structural(Structural<'a>),
-    /// No effects, or a fit that is not made here.
+    /// No effects, or a method that is fitted elsewhere.
     Nothing,
 }
 
-impl<'a> Path<'a> {
-    pub fn new(method: Method, pool: &'a Pool<'a>) -> Path<'a> {
+impl<'a> PenaltyPath<'a> {
+    pub fn new(method: Method, pool: &'a Pool<'a>) -> PenaltyPath<'a> {
         let solver = match method {
-            Method::Kds => Solver::Kds(Kds::new(pool)),
-            Method::Structural => Solver::Structural(Structural::new(pool)),
-            Method::Nothing | Method::Skds => Solver::Nothing,
+            Method::Kds => PathSolver::Kds(Kds::new(pool)),
+            Method::Structural => PathSolver::Structural(Structural::new(pool)),
+            Method::Nothing | Method::Skds => PathSolver::Nothing,
         };
-        Path { solver, weights: no_effects(pool.dim()) }
+        PenaltyPath { solver, weights: no_effects(pool.dim()) }
     }
 
-    /// On to the next penalty.
-    pub fn step(&mut self, common: &Common<'_>, lambda: f64, progress: &Progress) -> Result<()> {
-        let lasso = Lasso { kind: common.penalty, lambda, multipliers: common.multipliers };
+    /// Fits at the next penalty.
+    pub fn step(&mut self, context: &FitContext<'_>, lambda: f64, progress: &Progress) -> Result<()> {
+        let lasso = Lasso { kind: context.penalty, lambda, multipliers: context.multipliers };
         let tolerance = |steepest: f64| Tolerance {
             violation: OF_STEEPEST.max(OF_PENALTY * lambda / steepest.max(f64::MIN_POSITIVE)),
             steps: MOST_STEPS,
         };
         let from = Some(&self.weights);
         match &mut self.solver {
-            Solver::Kds(kds) => {
+            PathSolver::Kds(kds) => {
                 let tolerance = tolerance(kds.steepest());
                 self.weights = kds.fit(&lasso, from, tolerance, progress)?.weights;
             }
-            Solver::Structural(structural) => {
+            PathSolver::Structural(structural) => {
                 let tolerance = tolerance(structural.steepest());
                 self.weights = structural.fit(&lasso, from, tolerance, progress)?.weights;
             }
-            Solver::Nothing => {}
+            PathSolver::Nothing => {}
         }
         Ok(())
     }

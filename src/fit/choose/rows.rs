@@ -1,12 +1,12 @@
-//! Where fewer interventions are known than can be left out: rows are held out, and the law is judged.
+//! Scores by held-out rows, for data with too few known interventions to leave any out.
 //!
-//! Fits to bootstrap samples predict the rows that these did not draw: by the squared 2-Wasserstein distance between the model's
-//! Gaussian and theirs. That tells how well a law is met, not what an intervention does.
+//! A fit to a bootstrap sample is scored by the rows that were not drawn: the squared 2-Wasserstein distance between the model's
+//! Gaussian and theirs. This measures how well the model fits the observed distribution, not what an intervention does.
 
-use super::{Candidate, Common, Fit};
+use super::{Candidate, CandidateFit, FitContext};
 use crate::data::Dataset;
-use crate::fit::stabilize::shrunk;
-use crate::fit::tuning::{enough, resampled};
+use crate::fit::stabilize::stabilized_weights;
+use crate::fit::tuning::{held_out_rows, resampled};
 use crate::model::{LawKind, Model};
 use crate::numeric::dense::{symmetric_eigenvalues, symmetric_root};
 use crate::numeric::matmul::product_sequential;
@@ -20,7 +20,7 @@ use rayon::prelude::*;
 
 /// Bootstrap samples.
 pub(super) const SAMPLES: usize = 6;
-/// Fits keep at least this far from instability.
+/// The stability margin of the fits.
 const MARGIN: f64 = 0.1;
 
 /// Mean and covariance of samples, and the root of the covariance.
@@ -32,7 +32,7 @@ struct Observed {
 
 /// The logarithms of distances of held-out rows: candidate by bootstrap sample. `progress` counts fits.
 pub(super) fn scores(
-    common: &Common<'_>,
+    context: &FitContext<'_>,
     data: &Dataset,
     candidates: &[Candidate],
     tolerance: Tolerance,
@@ -44,8 +44,8 @@ pub(super) fn scores(
     for _ in 0..SAMPLES {
         drawn.push(resampled(data, &mut rng)?);
     }
-    // Several at a time, each in f64 on the CPU.
-    let common = Common { gpu: None, ..*common };
+    // Several fits run at a time, each in f64 on the CPU.
+    let context = FitContext { gpu: None, ..*context };
     let by_sample: Vec<Vec<f64>> = drawn
         .par_iter()
         .with_max_len(1)
@@ -53,9 +53,9 @@ pub(super) fn scores(
             let observed: Vec<Observed> = left_out
                 .iter()
                 .enumerate()
-                .map(|(e, rows)| observe(&enough(data, e, rows)?))
+                .map(|(e, rows)| observe(&held_out_rows(data, e, rows)?))
                 .collect::<Result<_>>()?;
-            let fits = common.fits(drawn, candidates, tolerance, progress)?;
+            let fits = context.fits(drawn, candidates, tolerance, progress)?;
             progress.add(fits.len() as u64)?;
             fits.iter().map(|fit| score(fit, &observed)).collect()
         })
@@ -63,14 +63,14 @@ pub(super) fn scores(
     Ok((0..candidates.len()).map(|c| by_sample.iter().map(|scores| scores[c]).collect()).collect())
 }
 
-/// The mean logarithm of the distance to held-out rows, each environment under its own fitted intervention; infinite where there
-/// is no law.
-fn score(fit: &Fit, observed: &[Observed]) -> Result<f64> {
+/// The mean logarithm of the distance to held-out rows, each environment under its own fitted intervention. Infinite if the model
+/// has no stationary law.
+fn score(fit: &CandidateFit, observed: &[Observed]) -> Result<f64> {
     let mut parameters = fit.parameters.clone();
     let law = fit.candidate.method.law();
     if law == LawKind::Diffusion {
         let weights = parameters.drift.linear_weights_mut()?;
-        *weights = shrunk(weights, MARGIN)?;
+        *weights = stabilized_weights(weights, MARGIN)?;
     }
     let model = Model { law, ..Model::new(parameters) };
     let parts = LinearParts::of(&model)?;

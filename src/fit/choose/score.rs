@@ -1,7 +1,7 @@
-//! How well candidates predict what was left out, and what that makes of them.
+//! How well candidates predict the left-out environments, and their weights in the model.
 
-use super::paths::Path;
-use super::{Candidate, Common, Folds, Method};
+use super::paths::PenaltyPath;
+use super::{Candidate, FitContext, Folds, Method};
 use crate::fit::tuning::ExpectedError;
 use crate::numeric::dense::Lu;
 use crate::numeric::statistics::mean_and_error;
@@ -9,56 +9,58 @@ use crate::solve::moments::{Moments, Pool};
 use crate::{Matrix, Progress, Result};
 use rayon::prelude::*;
 
-/// The least weight of a member; the smaller ones go.
+/// The least weight of a member. Candidates with less are dropped.
 const LEAST_WEIGHT: f64 = 0.05;
-/// A path ends where its next candidate is not expected to weigh as much as this beside the best one.
+/// A path ends when its next candidate is not expected to reach this weight relative to the best one.
 const HOPELESS: f64 = 0.02;
-/// With so many variables or fewer, and each intervention left out by itself, paths are gone to their end.
-const ALWAYS_WHOLE: usize = 100;
-/// How much faster than so far a path may be expected to get better.
+/// With at most this many variables, and each intervention left out by itself, paths are followed to their end.
+const MOST_FOR_WHOLE_PATHS: usize = 100;
+/// How much faster than before a path may improve.
 const HOPE: f64 = 3.0;
 /// The most members.
 const MOST_MEMBERS: usize = 8;
 
-/// Predictions of left-out environments, and how far from the truth they are.
+/// Predictions of left-out environments, and their errors.
 pub(in crate::fit) struct Scores {
     pub candidates: Vec<Candidate>,
     /// The environments that were left out, in order.
     pub environments: Vec<usize>,
-    /// Changes of means that each candidate predicts of each environment; nothing where its path ended before it.
+    /// The changes of means that each candidate predicts for each environment; empty if its path ended earlier.
     predicted: Vec<Vec<Vec<f64>>>,
-    /// What happened.
+    /// The observed changes of means.
     observed: Vec<Vec<f64>>,
-    /// Who is told.
-    told: Vec<Vec<usize>>,
-    /// The variance of an observed change by itself, mean over variables.
+    /// The targets of each left-out environment.
+    targets: Vec<Vec<usize>>,
+    /// The sampling variance of an observed change, averaged over variables.
     noise: Vec<f64>,
-    /// Logarithms of errors: candidate by environment; nothing where a candidate's path ended before it.
+    /// Logarithms of errors, candidate by environment; empty if the candidate's path ended earlier.
     pub errors: Vec<Vec<f64>>,
 }
 
 impl Scores {
-    /// Fits without each fold in turn: all folds at one penalty, then at the next, until a path has nothing more to offer.
+    /// Fits the candidates by moments without each fold: all folds at one penalty, then at the next, until the path is exhausted.
     /// `progress` counts candidates of folds.
-    pub fn of(
-        common: &Common<'_>,
+    pub fn by_moments(
+        context: &FitContext<'_>,
         moments: &Moments,
         folds: &Folds,
         candidates: Vec<Candidate>,
         progress: &Progress,
     ) -> Result<Scores> {
-        let mut scores = Scores::unscored(moments, common.targets, folds, candidates);
+        let mut scores = Scores::unscored(moments, context.targets, folds, candidates);
         let pools: Vec<Pool<'_>> = (0..folds.left_out.len())
             .into_par_iter()
-            .map(|fold| Pool::new(moments, common.targets, &folds.parts_of(fold), common.learn_scale))
+            .map(|fold| Pool::new(moments, context.targets, &folds.parts_of(fold), context.learn_scale))
             .collect::<Result<_>>()?;
-        // Few interventions make paths that go up before they go down, and few variables make them cheap.
-        let may_end = scores.environments.len() > folds.left_out.len() || moments.dim() > ALWAYS_WHOLE;
-        // No effect comes first: there is no need to go on with what is far behind it.
+        // With few interventions, scores may rise before they fall; with few variables, whole paths are cheap.
+        let may_end =
+            scores.environments.len() > folds.left_out.len() || moments.dim() > MOST_FOR_WHOLE_PATHS;
+        // No effect comes first, so that paths far behind it end early.
         for method in [Method::Nothing, Method::Kds, Method::Structural] {
             let of_method: Vec<usize> =
                 (0..scores.candidates.len()).filter(|&c| scores.candidates[c].method == method).collect();
-            let mut paths: Vec<Path<'_>> = pools.par_iter().map(|pool| Path::new(method, pool)).collect();
+            let mut paths: Vec<PenaltyPath<'_>> =
+                pools.par_iter().map(|pool| PenaltyPath::new(method, pool)).collect();
             let mut past = Vec::new();
             for (step, &c) in of_method.iter().enumerate() {
                 let lambda = scores.candidates[c].lambda;
@@ -66,16 +68,16 @@ impl Scores {
                     .par_iter_mut()
                     .zip(&folds.left_out)
                     .map(|(path, left_out)| {
-                        path.step(common, lambda, progress)?;
+                        path.step(context, lambda, progress)?;
                         progress.add(1)?;
                         Ok(scores.predict(&path.weights, left_out))
                     })
                     .collect::<Result<_>>()?;
-                scores.enter(c, predicted.concat());
+                scores.record(c, predicted.concat());
                 past.extend(scores.score(c, &scores.all()));
-                let best = scores.best(&scores.all());
+                let best = scores.best_score(&scores.all());
                 let left = of_method.len() - step - 1;
-                if may_end && ended(&past, best, scores.environments.len(), left) {
+                if may_end && is_exhausted(&past, best, scores.environments.len(), left) {
                     progress.add((left * pools.len()) as u64)?;
                     break;
                 }
@@ -84,7 +86,7 @@ impl Scores {
         Ok(scores)
     }
 
-    /// What happened, before anybody has predicted it.
+    /// The observed changes, before any prediction.
     fn unscored(
         moments: &Moments,
         targets: &Matrix<bool>,
@@ -103,7 +105,7 @@ impl Scores {
             errors: vec![Vec::new(); candidates.len()],
             candidates,
             observed: environments.iter().map(|&e| difference(e)).collect(),
-            told: environments.iter().map(|&e| (0..d).filter(|&j| targets[(e, j)]).collect()).collect(),
+            targets: environments.iter().map(|&e| (0..d).filter(|&j| targets[(e, j)]).collect()).collect(),
             noise: environments
                 .iter()
                 .map(|&e| (0..d).map(|j| noise(e, j)).sum::<f64>() / d as f64)
@@ -112,7 +114,7 @@ impl Scores {
         }
     }
 
-    /// What a W predicts of the environments of a fold.
+    /// The changes of means that W predicts for the environments of a fold.
     fn predict(&self, weights: &Matrix<f64>, left_out: &[usize]) -> Vec<Vec<f64>> {
         let lu = Lu::of(weights.view());
         let place = |e: &usize| self.environments.iter().position(|other| other == e);
@@ -120,12 +122,12 @@ impl Scores {
             .iter()
             .map(|e| {
                 let k = place(e).expect("folds are what is scored");
-                effects(&lu, &self.told[k], &self.observed[k])
+                effects(&lu, &self.targets[k], &self.observed[k])
             })
             .collect()
     }
 
-    /// Further candidates, by their W without each fold: fold by candidate.
+    /// Adds candidates by their W without each fold: fold by candidate.
     pub fn add(&mut self, folds: &Folds, candidates: Vec<Candidate>, weights: &[Vec<Matrix<f64>>]) {
         for (c, candidate) in candidates.into_iter().enumerate() {
             let of_fold =
@@ -134,12 +136,12 @@ impl Scores {
             self.candidates.push(candidate);
             self.errors.push(Vec::new());
             self.predicted.push(Vec::new());
-            self.enter(self.candidates.len() - 1, predicted);
+            self.record(self.candidates.len() - 1, predicted);
         }
     }
 
-    /// A candidate's predictions, and with them its errors.
-    fn enter(&mut self, candidate: usize, predicted: Vec<Vec<f64>>) {
+    /// Records a candidate's predictions and their errors.
+    fn record(&mut self, candidate: usize, predicted: Vec<Vec<f64>>) {
         self.errors[candidate] = predicted.iter().enumerate().map(|(k, p)| self.error(k, p)).collect();
         self.predicted[candidate] = predicted;
     }
@@ -148,20 +150,20 @@ impl Scores {
         (0..self.environments.len()).collect()
     }
 
-    /// The logarithm of the mean squared error over the variables that nobody was told of, and the noise of what happened.
+    /// The logarithm of the mean squared error over the variables that are not targets, and of the sampling noise.
     fn error(&self, k: usize, predicted: &[f64]) -> f64 {
-        let (told, observed) = (&self.told[k], &self.observed[k]);
-        let others = (0..observed.len()).filter(|j| !told.contains(j));
+        let (targets, observed) = (&self.targets[k], &self.observed[k]);
+        let others = (0..observed.len()).filter(|j| !targets.contains(j));
         let (sum, count) = others
             .map(|j| (predicted[j] - observed[j]).powi(2))
             .fold((0.0, 0usize), |(sum, count), square| (sum + square, count + 1));
         let mean = if count == 0 { 0.0 } else { sum / count as f64 };
         let error = (mean + self.noise[k]).max(f64::MIN_POSITIVE).ln();
-        // Equations without a solution predict nothing at all.
+        // Singular equations predict nothing.
         if mean.is_nan() { f64::INFINITY } else { error }
     }
 
-    /// A candidate's score over some of the environments, by place; none if its path ended before it.
+    /// A candidate's score over some of the environments, by index; none if its path ended earlier.
     pub fn score(&self, candidate: usize, environments: &[usize]) -> Option<f64> {
         let errors = &self.errors[candidate];
         if errors.is_empty() || environments.is_empty() {
@@ -170,41 +172,40 @@ impl Scores {
         Some(environments.iter().map(|&k| errors[k]).sum::<f64>() / environments.len() as f64)
     }
 
-    fn best(&self, environments: &[usize]) -> f64 {
+    fn best_score(&self, environments: &[usize]) -> f64 {
         let scores = (0..self.candidates.len()).filter_map(|c| self.score(c, environments));
         scores.fold(f64::INFINITY, f64::min)
     }
 
-    /// The weights by some of the environments.
+    /// The weights of candidates by their scores on some of the environments.
     pub fn weights(&self, environments: &[usize]) -> Vec<f64> {
         let scores: Vec<Option<f64>> =
             (0..self.candidates.len()).map(|c| self.score(c, environments)).collect();
-        weigh(&self.candidates, &scores, environments.len())
+        candidate_weights(&self.candidates, &scores, environments.len())
     }
 
     /// The candidate without effects.
-    fn nothing(&self) -> usize {
+    fn no_effect(&self) -> usize {
         let is = |candidate: &Candidate| candidate.method == Method::Nothing;
         self.candidates.iter().position(is).expect("no effect is a candidate")
     }
 
-    /// What is to be expected of an intervention that nobody has seen: for each one that was left out, by weights that the others
-    /// speak for.
+    /// The error to expect on a new intervention: each left-out one is predicted with the weights that the others give.
     pub fn expected_error(&self) -> ExpectedError {
-        let (all, none) = (self.all(), self.nothing());
+        let (all, none) = (self.all(), self.no_effect());
         let gains: Vec<f64> = all
             .iter()
             .map(|&k| {
                 let others: Vec<usize> = all.iter().copied().filter(|&other| other != k).collect();
                 let weights = if others.is_empty() { self.weights(&all) } else { self.weights(&others) };
-                self.error(k, &self.averaged(k, &weights)) - self.errors[none][k]
+                self.error(k, &self.average_prediction(k, &weights)) - self.errors[none][k]
             })
             .collect();
         let (mean, error) = mean_and_error(&gains);
         ExpectedError { ratio: mean.exp(), low: (mean - 2.0 * error).exp(), high: (mean + 2.0 * error).exp() }
     }
 
-    fn averaged(&self, k: usize, weights: &[f64]) -> Vec<f64> {
+    fn average_prediction(&self, k: usize, weights: &[f64]) -> Vec<f64> {
         let mut sum = vec![0.0; self.observed[k].len()];
         for (predicted, weight) in self.predicted.iter().zip(weights).filter(|(_, weight)| **weight > 0.0) {
             sum.iter_mut().zip(&predicted[k]).for_each(|(sum, value)| *sum += weight * value);
@@ -213,8 +214,8 @@ impl Scores {
     }
 }
 
-/// The weights of candidates: they fall with the scores, the faster the more was held out.
-pub(super) fn weigh(candidates: &[Candidate], scores: &[Option<f64>], count: usize) -> Vec<f64> {
+/// The weights of candidates. They fall exponentially with score times the number of held-out parts.
+pub(super) fn candidate_weights(candidates: &[Candidate], scores: &[Option<f64>], count: usize) -> Vec<f64> {
     let best = scores.iter().flatten().copied().fold(f64::INFINITY, f64::min);
     let mut methods: Vec<Method> = candidates.iter().map(|candidate| candidate.method).collect();
     methods.retain(|method| *method != Method::Nothing);
@@ -229,7 +230,7 @@ pub(super) fn weigh(candidates: &[Candidate], scores: &[Option<f64>], count: usi
         })
         .collect();
     if weights.iter().all(|weight| *weight == 0.0) {
-        // Nobody has predicted anything.
+        // No candidate has predicted anything.
         let nothing = candidates.iter().position(|candidate| candidate.method == Method::Nothing);
         weights[nothing.expect("no effect is a candidate")] = 1.0;
     }
@@ -245,18 +246,19 @@ pub(super) fn weigh(candidates: &[Candidate], scores: &[Option<f64>], count: usi
     weights
 }
 
-/// What a candidate weighs whose score is above the best one.
+/// The weight of a candidate whose score is `above` the best one.
 fn weight(above: f64, environments: usize) -> f64 {
     (-(environments as f64) * above).exp()
 }
 
-/// Whether a path has nothing more to offer: what can be expected of its next candidates weighs nothing beside the best of all. Where
-/// it leads upwards, that is as much again; where it leads downwards, several times as much as the last time with each of the `left`.
-fn ended(path: &[f64], best: f64, environments: usize, left: usize) -> bool {
+/// Whether a path is exhausted: its next candidates are expected to have no weight relative to the best of all. The extrapolation
+/// assumes one more step of the same size if the score rises, and several times the last step for each candidate that is `left`
+/// if it falls.
+fn is_exhausted(path: &[f64], best: f64, environments: usize, left: usize) -> bool {
     let [.., before, last] = path else { return false };
     let step = last - before;
     let expected = if step < 0.0 { last + HOPE * step * left as f64 } else { last + step };
-    // Two that predict nothing at all have no difference. Scores err, so the root of the weight counts.
+    // Two infinite scores have no difference. Scores have errors, so the square root of the weight is compared.
     expected.is_nan() || weight(expected - best, environments).sqrt() < HOPELESS
 }
 
@@ -265,7 +267,7 @@ fn normalise(weights: &mut [f64]) {
     weights.iter_mut().for_each(|weight| *weight /= sum);
 }
 
-/// Changes of all means that go with those of the targets: the shifts that bring these about bring about the others.
+/// The changes of all means that go with given changes of the targets' means, under shifts of the targets' drift.
 pub(super) fn effects(weights: &Lu, targets: &[usize], change: &[f64]) -> Vec<f64> {
     let (d, count) = (change.len(), targets.len());
     let mut response = faer::Mat::from_fn(d, count, |i, c| f64::from(u8::from(i == targets[c])));
@@ -294,7 +296,7 @@ mod tests {
             candidates,
             environments: vec![1, 2],
             observed: vec![vec![1.0, 0.0]; 2],
-            told: vec![vec![0]; 2],
+            targets: vec![vec![0]; 2],
             noise: vec![0.0; 2],
         }
     }
@@ -309,7 +311,7 @@ mod tests {
         assert!((weights[1] - second / (1.0 + second)).abs() < 1e-12);
         assert!(weights[2..].iter().all(|weight| *weight == 0.0));
         assert_eq!(all.score(2, &[0, 1]), None);
-        // One that predicts nothing at all weighs nothing; without environments nobody has predicted anything.
+        // A candidate with an infinite score has no weight. Without environments, only no effect has one.
         let lost = scores([f64::INFINITY; 2], [0.0, 0.0], [0.0, 0.0]);
         assert_eq!(lost.weights(&[0, 1])[..2], [0.0, 0.5]);
         assert_eq!(lost.weights(&[]).last(), Some(&1.0));
@@ -332,12 +334,12 @@ mod tests {
     #[test]
     fn paths_end_where_there_is_no_hope() {
         // exp(−10/2 · 0.9) < 0.02 < exp(−10/2 · 0.7).
-        assert!(ended(&[0.45, 0.675], 0.0, 10, 3));
-        assert!(!ended(&[0.35, 0.525], 0.0, 10, 3));
+        assert!(is_exhausted(&[0.45, 0.675], 0.0, 10, 3));
+        assert!(!is_exhausted(&[0.35, 0.525], 0.0, 10, 3));
         // Downwards by 0.5, three times as fast and twice more: 2 is within reach, 5 is not.
-        assert!(!ended(&[2.5, 2.0], 0.0, 10, 2));
-        assert!(ended(&[5.5, 5.0], 0.0, 10, 2));
-        assert!(!ended(&[9.0], 0.0, 10, 5));
-        assert!(ended(&[f64::INFINITY, f64::INFINITY], 0.0, 10, 5));
+        assert!(!is_exhausted(&[2.5, 2.0], 0.0, 10, 2));
+        assert!(is_exhausted(&[5.5, 5.0], 0.0, 10, 2));
+        assert!(!is_exhausted(&[9.0], 0.0, 10, 5));
+        assert!(is_exhausted(&[f64::INFINITY, f64::INFINITY], 0.0, 10, 5));
     }
 }

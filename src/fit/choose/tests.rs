@@ -27,7 +27,7 @@ fn every_intervention_is_left_out_once() {
     let mut all = many.left_out.concat();
     all.sort_unstable();
     assert_eq!(all, (1..26).collect::<Vec<_>>());
-    // Parts have no gap where nobody is always there.
+    // Parts have no gap if every environment is left out once.
     assert_eq!(Folds::of(&targets(&[&[0], &[1]], 2)).parts, [0, 1]);
     assert!(Folds::of(&targets(&[&[], &[]], 2)).left_out.is_empty());
 }
@@ -51,7 +51,7 @@ fn errors_are_those_of_the_others_means() {
     let progress = Progress::default();
     let folds = Folds::of(&targets);
     let moments = Moments::of(&data, &folds.parts, &progress).unwrap();
-    let common = Common {
+    let context = FitContext {
         targets: &targets,
         multipliers: None,
         penalty: PenaltyKind::Ingoing,
@@ -61,7 +61,7 @@ fn errors_are_those_of_the_others_means() {
         gpu: None,
     };
     let candidates = Candidate::by_moments(CandidateSet::All, true);
-    let scores = Scores::of(&common, &moments, &folds, candidates, &progress).unwrap();
+    let scores = Scores::by_moments(&context, &moments, &folds, candidates, &progress).unwrap();
     assert_eq!(scores.environments, [1, 2]);
     assert_eq!(progress.done() as usize, folds.left_out.len() * scores.candidates.len());
     let none = scores.candidates.len() - 1;

@@ -1,4 +1,4 @@
-//! KDS with the quadratic kernel: for polynomials of degree two nothing is left of it but moments.
+//! KDS with the quadratic kernel, which depends only on moments.
 //!
 //! With the kernel k(x, y) = (1 + Σ_i (x_i − m_i)(y_i − m_i)/s_i²)²/d² of an environment with means m,
 //!
@@ -6,13 +6,13 @@
 //! d² KDS = 2 Σ_i ((W m + b + δ)_i / s_i)² + Σ_ij ((W S + S Wᵀ + A)_ij / (s_i s_j))²,   A = diag(noises)
 //! ```
 //!
-//! summed over environments by rows. A shift does not change the covariance S, so that is pooled. Biases, shifts and noises are
-//! what suits W best: they have no penalty, and each has one equation to itself, so the loss stays convex in W.
+//! summed over environments by rows. A shift does not change the covariance S, so that is pooled. Biases, shifts and noises have
+//! their optimal values for W: they have no penalty, and each has its own equation, so the loss stays convex in W.
 
-use super::proximal::{Descent, Lasso, Smooth, Tolerance};
-use super::quadratic::Quadratic;
-use super::stack::Support;
-use super::{Fitted, Pool, no_effects};
+use super::proximal::{Lasso, ProximalGradient, Smooth, Tolerance};
+use super::rowwise::RowwiseKds;
+use super::stack::SparsityPattern;
+use super::{MomentFit, Pool, no_effects};
 use crate::model::{Parameters, PenaltyKind};
 use crate::{Matrix, Progress, Result};
 use rayon::prelude::*;
@@ -22,28 +22,28 @@ const BLOCK: usize = 64;
 /// Above this share of entries, products of whole matrices are faster.
 const DENSE: f64 = 0.25;
 
-/// The problem.
+/// KDS by moments, ready for fits with several penalties.
 pub struct Kds<'a> {
     pool: &'a Pool<'a>,
     /// For penalties on single effects, where there is one covariance.
-    quadratic: Option<Quadratic<'a>>,
-    /// For all others, once one is asked for.
-    descent: Option<Descent<Conditions<'a>>>,
+    quadratic: Option<RowwiseKds<'a>>,
+    /// For all other penalties, created when first needed.
+    descent: Option<ProximalGradient<Conditions<'a>>>,
 }
 
 impl<'a> Kds<'a> {
     /// Fits to a pool of environments.
     pub fn new(pool: &'a Pool<'a>) -> Self {
-        let quadratic = (pool.groups.len() == 1).then(|| Quadratic::new(pool));
+        let quadratic = (pool.groups.len() == 1).then(|| RowwiseKds::new(pool));
         Kds { pool, quadratic, descent: None }
     }
 
-    pub(super) fn descent(&mut self) -> &mut Descent<Conditions<'a>> {
+    pub(super) fn descent(&mut self) -> &mut ProximalGradient<Conditions<'a>> {
         let pool = self.pool;
-        self.descent.get_or_insert_with(|| Descent::new(Conditions::new(pool)))
+        self.descent.get_or_insert_with(|| ProximalGradient::new(Conditions::new(pool)))
     }
 
-    /// The largest slope without effects: what violations are relative to.
+    /// The largest slope without effects. Violations are relative to it.
     pub fn steepest(&mut self) -> f64 {
         match &self.quadratic {
             Some(quadratic) => quadratic.steepest,
@@ -58,7 +58,7 @@ impl<'a> Kds<'a> {
         from: Option<&Matrix<f64>>,
         tolerance: Tolerance,
         progress: &Progress,
-    ) -> Result<Fitted> {
+    ) -> Result<MomentFit> {
         let none = no_effects(self.pool.dim());
         let from = from.unwrap_or(&none);
         match &self.quadratic {
@@ -69,7 +69,7 @@ impl<'a> Kds<'a> {
         }
     }
 
-    /// Everything else that belongs to W.
+    /// The parameters with this W and optimal biases, shifts and noises.
     pub fn parameters(&mut self, weights: &Matrix<f64>) -> Parameters<f64> {
         let (pool, d) = (self.pool, self.pool.dim());
         let twice = |g: usize, j: usize| {
@@ -87,7 +87,7 @@ impl<'a> Kds<'a> {
 }
 
 impl Pool<'_> {
-    /// The noise of variable j that suits 2 (W S)_jj best, where it is shared; at least 0.
+    /// The optimal shared noise of variable j for 2 (W S)_jj; at least 0.
     fn shared_noise(&self, j: usize, twice: impl Fn(usize) -> f64) -> f64 {
         let (mut sum, mut shares) = (0.0, 0.0);
         for (g, group) in self.groups.iter().enumerate().filter(|(_, group)| !group.scaled[j]) {
@@ -116,13 +116,13 @@ impl<'a> Conditions<'a> {
         Conditions { pool, products: space(), slopes: space(), turned: Matrix::full(d, d, 0.0) }
     }
 
-    fn is_dense(&self, support: &Support) -> bool {
+    fn is_dense(&self, support: &SparsityPattern) -> bool {
         let d = self.pool.dim();
         support.len() as f64 > DENSE * (d * d) as f64
     }
 
     /// Fills `slopes`, and gives the value.
-    fn look(&mut self, support: &Support, values: &[f64]) -> f64 {
+    fn look(&mut self, support: &SparsityPattern, values: &[f64]) -> f64 {
         let pool = self.pool;
         match self.is_dense(support) {
             true => pool.stack.times_all(&support.weights(values), &mut self.products),
@@ -150,7 +150,7 @@ impl<'a> Conditions<'a> {
                         let unit = 1.0 / (pool.units[j] * pool.units[k]);
                         let entry = match k == j {
                             false => own[k] + turned[(j, k)],
-                            // The noise takes up what it can.
+                            // The noise absorbs what it can.
                             true if group.scaled[j] => diagonal[g][j].max(0.0),
                             true => diagonal[g][j] + shared[j],
                         };
@@ -178,7 +178,7 @@ impl Smooth for Conditions<'_> {
         self.pool.dim()
     }
 
-    fn slopes(&mut self, support: &Support, values: &[f64], out: &mut [f64]) -> f64 {
+    fn slopes(&mut self, support: &SparsityPattern, values: &[f64], out: &mut [f64]) -> f64 {
         let value = self.look(support, values);
         match self.is_dense(support) {
             true => out.copy_from_slice(&support.of(&self.pool.stack.back_to_all(&self.slopes))),
@@ -188,7 +188,7 @@ impl Smooth for Conditions<'_> {
         value
     }
 
-    fn all_slopes(&mut self, support: &Support, values: &[f64]) -> Matrix<f64> {
+    fn all_slopes(&mut self, support: &SparsityPattern, values: &[f64]) -> Matrix<f64> {
         self.look(support, values);
         self.pool.stack.back_to_all(&self.slopes).map(|slope| 4.0 * slope)
     }

@@ -6,7 +6,7 @@
 use super::proximal::{Lasso, Tolerance};
 use super::rows::{Curvature, ENOUGH, Row, for_now, missed, penalty, weights};
 use super::stack::{add, dot};
-use super::{Fitted, Pool};
+use super::{MomentFit, Pool};
 use crate::numeric::dense::Lu;
 use crate::numeric::matmul::product_sequential;
 use crate::numeric::simd::dispatch;
@@ -148,7 +148,7 @@ impl<'a> Likelihood<'a> {
         from: &Matrix<f64>,
         tolerance: Tolerance,
         progress: &Progress,
-    ) -> Result<Fitted> {
+    ) -> Result<MomentFit> {
         let d = self.pool.dim();
         let scale = self.steepest.max(f64::MIN_POSITIVE);
         let vectors: Vec<_> = (0..d).map(|j| self.curvature.vectors(j)).collect();
@@ -177,7 +177,7 @@ impl<'a> Likelihood<'a> {
             }
             if violation <= tolerance.violation || left == 0 || violation.is_nan() {
                 let of_mean = 1.0 / (d * d) as f64;
-                return Ok(Fitted {
+                return Ok(MomentFit {
                     loss: of_mean * (0.5 * variances.iter().map(|v| v.ln()).sum::<f64>() - log),
                     penalty: of_mean * penalty(lasso, &rows),
                     weights: full,

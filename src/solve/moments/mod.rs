@@ -1,17 +1,17 @@
-//! Fits by moments: means and covariances are all they see of the data.
+//! Fits by moments, which depend on the data only through means and covariances.
 //!
-//! For a linear diffusion the law is Gaussian, and two moments are all there is to know. One pass over the rows gathers them;
-//! after that no work grows with the number of rows.
+//! The law of a linear diffusion is Gaussian, so two moments determine it. One pass over the rows computes them; after that, no
+//! cost grows with the number of rows.
 //!
 //! ```text
-//! Dataset ──Moments::of──▶ means, scatter ──Pool::new──▶ [S | means] ──Kds or Structural──▶ Fitted
+//! Dataset ──Moments::of──▶ means, scatter ──Pool::new──▶ [S | means] ──Kds or Structural──▶ MomentFit
 //! ```
 
 mod kds;
 mod likelihood;
 mod proximal;
-mod quadratic;
 mod rows;
+mod rowwise;
 mod stack;
 mod structural;
 mod subspace;
@@ -33,7 +33,7 @@ const BLOCK: usize = 1024;
 /// The least variance of a noise, in squared deviations of the data.
 const LEAST_NOISE: f64 = super::coordinate::LEAST_NOISE;
 
-/// Means and covariances of every environment; covariances are added up over parts of them.
+/// Means of every environment, and covariances summed over parts of the environments.
 pub struct Moments {
     /// E × d.
     means: Matrix<f64>,
@@ -100,27 +100,27 @@ impl Moments {
         self.means.row(e)
     }
 
-    /// Variances of the means of an environment: how far they are from the truth.
+    /// The sampling variance of a variable's mean in an environment.
     pub fn error_of_mean(&self, e: usize, j: usize) -> f64 {
         self.variances[(e, j)] / self.rows[e]
     }
 
-    /// The part that an environment belongs to.
+    /// The part of an environment.
     pub fn part(&self, e: usize) -> usize {
         self.parts[e]
     }
 
-    /// How many parts there are.
+    /// The number of parts.
     pub fn parts(&self) -> usize {
         self.scatters.len()
     }
 }
 
-/// What is fitted to: some of the environments.
+/// The moments of the environments that a fit uses.
 pub struct Pool<'a> {
     moments: &'a Moments,
     targets: &'a Matrix<bool>,
-    /// Those that are fitted to.
+    /// The environments of the fit.
     environments: Vec<usize>,
     /// Covariances, their shares of the rows, and the variables whose noise is their own.
     groups: Vec<Group>,
@@ -143,8 +143,8 @@ struct Group {
 }
 
 impl<'a> Pool<'a> {
-    /// All environments but those of the parts `left_out`. With `own_noise` interventions may change the noise of their
-    /// targets: then every environment must be a part of its own.
+    /// All environments except those of the parts `left_out`. With `own_noise`, interventions may change the noise of their
+    /// targets, and every environment must be its own part.
     pub fn new(
         moments: &'a Moments,
         targets: &'a Matrix<bool>,
@@ -158,7 +158,7 @@ impl<'a> Pool<'a> {
             return Err(Error::invalid("found no environments to fit to, expected at least one"));
         }
         let all: f64 = environments.iter().map(|&e| moments.rows[e]).sum();
-        // Those whose noise nobody changes have one covariance: a shift moves the mean alone.
+        // Environments with unchanged noise share a covariance: a shift moves only the mean.
         let rescales = |e: usize| own_noise && targets.row(e).contains(&true);
         let mut groups: Vec<Group> = Vec::new();
         let (own, shared): (Vec<usize>, Vec<usize>) = environments.iter().partition(|&&e| rescales(e));
@@ -191,7 +191,7 @@ impl<'a> Pool<'a> {
         let covariances: Vec<Matrix<f64>> = (0..groups.len()).map(covariance).collect();
         let variance = |j: usize| {
             let all: f64 = groups.iter().zip(&covariances).map(|(group, s)| group.share * s[(j, j)]).sum();
-            // One that never varies has no unit of its own.
+            // A constant variable has no unit of its own.
             if all > f64::MIN_POSITIVE { all } else { 1.0 }
         };
         let units = (0..d).map(variance).collect();
@@ -200,7 +200,7 @@ impl<'a> Pool<'a> {
             if targets[(e, j)] { 0.0 } else { moments.rows[e] / all }
         });
         let totals = (0..d).map(|j| (0..environments.len()).map(|k| free[(k, j)]).sum()).collect();
-        // About their middle: nothing but differences of means counts.
+        // Centred, because only differences of means matter.
         let middle: Vec<f64> = (0..d)
             .map(|j| environments.iter().map(|&e| moments.rows[e] / all * moments.means[(e, j)]).sum())
             .collect();
@@ -234,8 +234,8 @@ impl<'a> Pool<'a> {
         squares
     }
 
-    /// W with the biases and shifts that suit it best, and noises given as variances; of variables that interventions
-    /// rescale, one for each group.
+    /// W with its optimal biases and shifts, and noises given as variances; one for each group if interventions rescale the
+    /// variable.
     fn parameters(
         &self,
         weights: Matrix<f64>,
@@ -250,7 +250,7 @@ impl<'a> Pool<'a> {
         let mut shift = Matrix::full(all, d, 0.0);
         for j in 0..d {
             let products: Vec<f64> = self.environments.iter().map(|&e| drift(j, e)).collect();
-            // Where all environments are acted on, the first is what the others are compared with.
+            // If all environments are intervened on, the first is the reference.
             let first = self.totals[j] == 0.0;
             biases[j] = match first {
                 true => -products[0],
@@ -288,16 +288,16 @@ impl<'a> Pool<'a> {
     }
 }
 
-/// A minimum.
+/// The minimum of a fit by moments.
 #[derive(Clone, Debug)]
-pub struct Fitted {
-    /// W alone; its diagonal is −1.
+pub struct MomentFit {
+    /// W, with the diagonal −1.
     pub weights: Matrix<f64>,
-    /// What is minimised, without the penalty, divided by d².
+    /// The loss without the penalty, divided by d².
     pub loss: f64,
     /// The penalty, divided by d² like λ itself.
     pub penalty: f64,
-    /// By how much the conditions of a minimum are missed, relative to the largest slope without effects.
+    /// The amount by which the optimality conditions are missed, relative to the largest slope without effects.
     pub violation: f64,
 }
 

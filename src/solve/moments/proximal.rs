@@ -1,16 +1,16 @@
-//! Minima of a smooth function of W with a lasso: accelerated proximal steps, with restarts, on the entries that matter.
+//! Minimises a smooth function of W with a lasso: accelerated proximal gradient steps with restarts, on the support.
 //!
 //! Most effects of a penalised fit are 0. Steps are taken on the support alone; then the slopes of all entries say whether
 //! others should join it. The conditions of a minimum are checked on all of them.
 
-use super::stack::Support;
-use super::{Fitted, largest_effect};
+use super::stack::SparsityPattern;
+use super::{MomentFit, largest_effect};
 use crate::model::PenaltyKind;
 use crate::{Matrix, Progress, Result};
 
-/// Steps between looks at the conditions of a minimum.
+/// Steps between checks of the optimality conditions.
 const CHECK: u32 = 10;
-/// By how much the conditions on the support are held tighter than those on all entries.
+/// The tolerance on the support, relative to the tolerance on all entries.
 const TIGHTER: f64 = 0.5;
 /// Rounds of entries that join the support.
 const ROUNDS: usize = 60;
@@ -18,22 +18,22 @@ const ROUNDS: usize = 60;
 const POWERS: usize = 20;
 const CURVATURE_MARGIN: f64 = 1.05;
 
-/// λ times the sizes of effects between different variables, times d²: what is added to a loss that is not divided by d².
+/// The penalty on effects between different variables, times d², for a loss that is not divided by d².
 #[derive(Clone, Copy, Debug)]
 pub struct Lasso<'a> {
     /// The groups.
     pub kind: PenaltyKind,
     /// λ.
     pub lambda: f64,
-    /// By what λ is multiplied for single effects, row j and column i for that of i on j: 0 for those that cost nothing,
-    /// ∞ for those that are not allowed.
+    /// Multipliers of λ for single effects, row j and column i for the effect of i on j: 0 for effects without a penalty, ∞ for
+    /// forbidden effects.
     pub multipliers: Option<&'a Matrix<f64>>,
 }
 
-/// When a minimum is good enough.
+/// The tolerance of a fit.
 #[derive(Clone, Copy, Debug)]
 pub struct Tolerance {
-    /// The largest violation of its conditions, relative to the largest slope without effects.
+    /// The largest violation of the optimality conditions, relative to the largest slope without effects.
     pub violation: f64,
     /// The most steps.
     pub steps: u32,
@@ -62,7 +62,7 @@ impl Lasso<'_> {
     }
 
     /// Norms of each variable's effects, without those that cost nothing.
-    fn norms(&self, support: &Support, values: &[f64], norms: &mut Vec<f64>) {
+    fn norms(&self, support: &SparsityPattern, values: &[f64], norms: &mut Vec<f64>) {
         norms.clear();
         norms.resize(support.starts.len() - 1, 0.0);
         for ((j, i), value) in support.entries().zip(values) {
@@ -73,7 +73,7 @@ impl Lasso<'_> {
         norms.iter_mut().for_each(|norm| *norm = norm.sqrt());
     }
 
-    pub(super) fn value(&self, support: &Support, values: &[f64]) -> f64 {
+    pub(super) fn value(&self, support: &SparsityPattern, values: &[f64]) -> f64 {
         let single: f64 =
             support.entries().zip(values).map(|((j, i), value)| self.single(j, i) * value.abs()).sum();
         if self.group() == 0.0 {
@@ -84,8 +84,8 @@ impl Lasso<'_> {
         single + self.group() * norms.iter().sum::<f64>()
     }
 
-    /// Where a step from `values` leads when the penalty is paid: by single effects, then by groups.
-    fn pay(&self, support: &Support, step: f64, values: &mut [f64]) {
+    /// The proximal map of the penalty: first for single effects, then for groups.
+    fn pay(&self, support: &SparsityPattern, step: f64, values: &mut [f64]) {
         for ((j, i), value) in support.entries().zip(values.iter_mut()) {
             let cost = step * self.single(j, i);
             *value = value.signum() * (value.abs() - cost).max(0.0);
@@ -104,16 +104,28 @@ impl Lasso<'_> {
         }
     }
 
-    /// Where a step of a length leads.
-    pub(super) fn step(&self, support: &Support, values: &[f64], slopes: &[f64], length: f64) -> Vec<f64> {
+    /// The result of a proximal step of this length.
+    pub(super) fn step(
+        &self,
+        support: &SparsityPattern,
+        values: &[f64],
+        slopes: &[f64],
+        length: f64,
+    ) -> Vec<f64> {
         let mut moved: Vec<f64> =
             values.iter().zip(slopes).map(|(value, slope)| value - length * slope).collect();
         self.pay(support, length, &mut moved);
         moved
     }
 
-    /// By how much a point misses the conditions of a minimum, in units of slopes.
-    pub(super) fn violation(&self, support: &Support, values: &[f64], slopes: &[f64], curvature: f64) -> f64 {
+    /// The amount by which a point misses the optimality conditions, in units of slopes.
+    pub(super) fn violation(
+        &self,
+        support: &SparsityPattern,
+        values: &[f64],
+        slopes: &[f64],
+        curvature: f64,
+    ) -> f64 {
         let moved = self.step(support, values, slopes, 1.0 / curvature);
         let far = moved.iter().zip(values).map(|(moved, value)| (moved - value).abs()).fold(0.0, f64::max);
         far * curvature
@@ -125,14 +137,14 @@ pub(super) trait Smooth {
     fn dim(&self) -> usize;
 
     /// The value where W is −I but for a support's entries; the slopes at these.
-    fn slopes(&mut self, support: &Support, values: &[f64], out: &mut [f64]) -> f64;
+    fn slopes(&mut self, support: &SparsityPattern, values: &[f64], out: &mut [f64]) -> f64;
 
     /// The slopes at all entries.
-    fn all_slopes(&mut self, support: &Support, values: &[f64]) -> Matrix<f64>;
+    fn all_slopes(&mut self, support: &SparsityPattern, values: &[f64]) -> Matrix<f64>;
 }
 
-/// A function with what minima of it for several penalties have in common.
-pub(super) struct Descent<S> {
+/// A function with what its minima for several penalties share.
+pub(super) struct ProximalGradient<S> {
     pub smooth: S,
     /// The largest curvature, once it is known.
     curvature: Option<f64>,
@@ -140,11 +152,11 @@ pub(super) struct Descent<S> {
     steepest: f64,
 }
 
-impl<S: Smooth> Descent<S> {
+impl<S: Smooth> ProximalGradient<S> {
     pub fn new(mut smooth: S) -> Self {
-        let none = Support::new(smooth.dim(), |_, _| false);
+        let none = SparsityPattern::new(smooth.dim(), |_, _| false);
         let steepest = largest_effect(&smooth.all_slopes(&none, &[]));
-        Descent { smooth, curvature: None, steepest }
+        ProximalGradient { smooth, curvature: None, steepest }
     }
 
     /// The largest slope without effects.
@@ -158,9 +170,9 @@ impl<S: Smooth> Descent<S> {
             return curvature;
         }
         let d = self.smooth.dim();
-        let all = Support::new(d, |_, _| true);
+        let all = SparsityPattern::new(d, |_, _| true);
         let still = all.of(&self.smooth.all_slopes(&all, &vec![0.0; all.len()]));
-        // Any direction does; this one is no eigenvector of anything.
+        // A start for the power iteration that is no eigenvector.
         let mut v: Vec<f64> = (0..all.len()).map(|k| ((k * 2_654_435_761) % 1000) as f64 - 499.5).collect();
         let norm = |v: &[f64]| v.iter().map(|x| x * x).sum::<f64>().sqrt();
         let mut largest = 0.0f64;
@@ -186,14 +198,14 @@ impl<S: Smooth> Descent<S> {
         start: &Matrix<f64>,
         tolerance: Tolerance,
         progress: &Progress,
-    ) -> Result<Fitted> {
+    ) -> Result<MomentFit> {
         let d = self.smooth.dim();
-        let allowed = Support::new(d, |j, i| lasso.allows(j, i));
+        let allowed = SparsityPattern::new(d, |j, i| lasso.allows(j, i));
         let grouped = lasso.kind != PenaltyKind::Ingoing;
         let mut support = match grouped {
-            // A variable's effects matter together.
+            // A variable's effects form a group.
             true => allowed.clone(),
-            false => Support::new(d, |j, i| lasso.allows(j, i) && start[(j, i)] != 0.0),
+            false => SparsityPattern::new(d, |j, i| lasso.allows(j, i) && start[(j, i)] != 0.0),
         };
         let mut weights = start.clone();
         let scale = self.steepest.max(f64::MIN_POSITIVE);
@@ -204,7 +216,7 @@ impl<S: Smooth> Descent<S> {
             let joins = |j: usize, i: usize| {
                 lasso.allows(j, i) && (weights[(j, i)] != 0.0 || slopes[(j, i)].abs() > lasso.single(j, i))
             };
-            // The slopes at all entries say how far from a minimum this is.
+            // The slopes at all entries measure the distance from the minimum.
             let all_slopes = allowed.of(&slopes);
             let all_values = allowed.of(&weights);
             let curvature = self.curvature();
@@ -213,7 +225,7 @@ impl<S: Smooth> Descent<S> {
                 let mut out = vec![0.0; support.len()];
                 let loss = self.smooth.slopes(&support, &values, &mut out);
                 let of_mean = 1.0 / (d * d) as f64;
-                return Ok(Fitted {
+                return Ok(MomentFit {
                     penalty: of_mean * lasso.value(&support, &values),
                     loss: of_mean * loss,
                     weights,
@@ -221,7 +233,7 @@ impl<S: Smooth> Descent<S> {
                 });
             }
             if !grouped {
-                support = Support::new(d, joins);
+                support = SparsityPattern::new(d, joins);
                 values = support.of(&weights);
             }
             self.descend(lasso, &support, &mut values, TIGHTER * tolerance.violation, &mut left, progress)?;
@@ -234,7 +246,7 @@ impl<S: Smooth> Descent<S> {
     fn descend(
         &mut self,
         lasso: &Lasso<'_>,
-        support: &Support,
+        support: &SparsityPattern,
         values: &mut Vec<f64>,
         tolerance: f64,
         left: &mut u32,
@@ -251,8 +263,7 @@ impl<S: Smooth> Descent<S> {
                 let value = self.smooth.slopes(support, values, &mut slopes) + lasso.value(support, values);
                 let missed = lasso.violation(support, values, &slopes, curvature) / scale;
                 if value.is_nan() || value > best + 1e-12 * best.abs() {
-                    // Momentum leads upwards now and then: it is lost. If that does not help, steps are too long for the
-                    // curvature there.
+                    // Momentum led upwards: restart without it. If that does not help, the steps are too long for the curvature.
                     failures += 1;
                     if failures > 1 {
                         curvature *= 2.0;

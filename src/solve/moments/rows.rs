@@ -1,7 +1,7 @@
-//! W row by row: the entries that matter, and the curvature along them.
+//! Rows of W: their support, and the curvature on it.
 //!
-//! In a single row both losses are quadratic but for a term or two, and their curvature in row j is one matrix for all rows but for
-//! a few products of vectors: what the environments that act on j have no say in.
+//! In a single row both losses are quadratic but for a term or two, and their curvature in row j is one matrix for all rows but
+//! for a few products of vectors: the part of the environments that intervene on j is removed.
 
 use super::proximal::{Lasso, Tolerance};
 use super::{Pool, no_effects};
@@ -9,11 +9,11 @@ use crate::Matrix;
 use crate::numeric::matmul::product_sequential;
 use faer::Accum;
 
-/// By how much the conditions on the entries that are looked at are held tighter than those on all.
+/// The tolerance on the support, relative to the tolerance on all entries.
 pub(super) const TIGHTER: f64 = 0.5;
 /// Until others join, they are held to this share of what was missed.
 const FOR_NOW: f64 = 0.1;
-/// A row is good enough when this share of what it missed is left.
+/// A row is solved until this share of its violation is left.
 pub(super) const ENOUGH: f64 = 0.1;
 
 /// What the entries that are looked at may miss before others join, where all together miss `violation`.
@@ -21,7 +21,7 @@ pub(super) fn for_now(tolerance: Tolerance, violation: f64) -> f64 {
     (TIGHTER * tolerance.violation).max(FOR_NOW * violation)
 }
 
-/// The entries of a row that are looked at.
+/// The support of a row.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Row {
     pub columns: Vec<u32>,
@@ -84,7 +84,7 @@ pub(super) fn penalty(lasso: &Lasso<'_>, rows: &[Row]) -> f64 {
     rows.iter().enumerate().map(row).sum()
 }
 
-/// By how much an entry misses the conditions of a minimum: how far it would move, times the curvature.
+/// The amount by which an entry misses the optimality conditions: its next step times the curvature.
 #[inline(always)]
 pub(super) fn missed(value: f64, slope: f64, cost: f64, curvature: f64) -> f64 {
     if value == 0.0 {
@@ -126,7 +126,7 @@ impl Curvature {
         Curvature { shared, means, acting, totals: pool.totals.clone() }
     }
 
-    /// The vectors whose products are taken away in row j, each with a factor.
+    /// The vectors whose outer products are subtracted in row j, each with a factor.
     pub fn vectors(&self, j: usize) -> Vec<(f64, Vec<f64>)> {
         let mut vectors: Vec<(f64, Vec<f64>)> = Vec::new();
         let mut sum = vec![0.0; self.means.cols()];

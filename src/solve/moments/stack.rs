@@ -1,4 +1,5 @@
-//! Covariances and means side by side, [S₁ | S₂ | … | means]: what W is multiplied by, and what slopes are multiplied back by.
+//! Covariances and means side by side, [S₁ | S₂ | … | means]: the right factor of products with W, and of products back to
+//! slopes.
 
 use crate::Matrix;
 use crate::numeric::matmul::{product, product_sequential};
@@ -6,20 +7,20 @@ use crate::numeric::simd::dispatch;
 use faer::{Accum, MatRef};
 use rayon::prelude::*;
 
-/// Sums that a dot product is made of: independent of each other, so that they fit into vectors.
+/// Independent partial sums of a dot product, so that it vectorises.
 const SUMS: usize = 16;
 
-/// Which entries of W are looked at, row by row.
+/// The sparsity pattern of W, row by row.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Support {
+pub(super) struct SparsityPattern {
     /// Where the columns of each row begin; one more than there are rows.
     pub starts: Vec<usize>,
     pub columns: Vec<u32>,
 }
 
-impl Support {
-    pub fn new(d: usize, mut holds: impl FnMut(usize, usize) -> bool) -> Support {
-        let mut support = Support { starts: vec![0], columns: Vec::new() };
+impl SparsityPattern {
+    pub fn new(d: usize, mut holds: impl FnMut(usize, usize) -> bool) -> SparsityPattern {
+        let mut support = SparsityPattern { starts: vec![0], columns: Vec::new() };
         for j in 0..d {
             support.columns.extend((0..d as u32).filter(|&i| i as usize != j && holds(j, i as usize)));
             support.starts.push(support.columns.len());
@@ -107,7 +108,7 @@ impl Stack {
     }
 
     /// W times this, where W is −I but for a support's entries.
-    pub fn times(&self, support: &Support, values: &[f64], out: &mut Matrix<f64>) {
+    pub fn times(&self, support: &SparsityPattern, values: &[f64], out: &mut Matrix<f64>) {
         let width = self.width();
         out.as_mut_slice().par_chunks_exact_mut(width).enumerate().for_each(|(j, out)| {
             dispatch(
@@ -126,7 +127,7 @@ impl Stack {
     }
 
     /// `slopes` (d × width) times the transpose of this, at a support's entries.
-    pub fn back(&self, slopes: &Matrix<f64>, support: &Support, out: &mut [f64]) {
+    pub fn back(&self, slopes: &Matrix<f64>, support: &SparsityPattern, out: &mut [f64]) {
         let mut rows: Vec<&mut [f64]> = Vec::with_capacity(self.dim());
         let mut rest = out;
         for j in 0..self.dim() {
@@ -154,7 +155,7 @@ impl Stack {
         out
     }
 
-    /// The same on one thread, where others have work of their own.
+    /// The same on one thread, for callers that run in parallel.
     pub fn back_on_one_thread(&self, slopes: &Matrix<f64>) -> Matrix<f64> {
         let mut out = Matrix::full(self.dim(), self.dim(), 0.0);
         product_sequential(out.view_mut(), Accum::Replace, slopes.view(), self.matrix.view().transpose());

@@ -1,18 +1,19 @@
-//! Linear structural equations with feedback: x = −W⁻¹ (b + δ + ε), noise that stays instead of noise that fluctuates.
+//! Linear structural equations with feedback: x = −W⁻¹ (b + δ + ε), with noise that is constant in time instead of noise that
+//! fluctuates.
 //!
-//! With R = −W, rows r_j and r_jj = 1, and biases, shifts and variances of the noise at what suits R best, the likelihood of a row is
+//! With R = −W, rows r_j and r_jj = 1, and optimal biases, shifts and noise variances for R, the log likelihood of a row is
 //!
 //! ```text
 //! log |det R| − ½ Σ_j log v_j,   v_j = r_jᵀ M_j r_j
 //! ```
 //!
-//! where M_j is the pooled covariance, and that of the means of the environments that do not act on j beside it. It is not convex,
-//! but well behaved from R = I down a path of penalties.
+//! where M_j is the pooled covariance, and that of the means of the environments that do not act on j beside it. It is not
+//! convex, but well behaved along a path of penalties that starts from R = I.
 
 use super::likelihood::Likelihood;
 use super::proximal::{Lasso, Tolerance};
-use super::stack::Support;
-use super::{Fitted, Pool, no_effects};
+use super::stack::SparsityPattern;
+use super::{MomentFit, Pool, no_effects};
 use crate::model::{Parameters, PenaltyKind};
 use crate::numeric::dense::Lu;
 use crate::{Matrix, Progress, Result};
@@ -21,12 +22,12 @@ use crate::{Matrix, Progress, Result};
 const MEMORY: usize = 6;
 /// The least share of the expected descent.
 const SHARE: f64 = 1e-4;
-/// How often a step is shortened before the fit gives up.
+/// The most times a step is shortened.
 const SHORTER: usize = 40;
 /// The shortest and longest steps, in units of the diagonal's curvature.
 const STEPS: (f64, f64) = (1e-6, 1e6);
 
-/// The problem.
+/// Structural equations, ready for fits with several penalties.
 pub struct Structural<'a> {
     pool: &'a Pool<'a>,
     /// For penalties on single effects.
@@ -35,7 +36,7 @@ pub struct Structural<'a> {
     products: Matrix<f64>,
 }
 
-/// What is known of a point.
+/// A point of the search.
 struct Point {
     weights: Matrix<f64>,
     /// −log likelihood.
@@ -78,7 +79,7 @@ impl<'a> Structural<'a> {
         (0.5 * variances.iter().map(|v| v.ln()).sum::<f64>() - log, variances, Some(lu))
     }
 
-    /// Slopes in W of what [`value`](Self::value) has just been asked for.
+    /// Slopes in W at the point of the last call of [`value`](Self::value).
     fn slopes(&self, variances: &[f64], lu: &Lu) -> Matrix<f64> {
         let (d, pool) = (self.pool.dim(), self.pool);
         let inverse = lu.inverse();
@@ -96,12 +97,12 @@ impl<'a> Structural<'a> {
         })
     }
 
-    /// The largest slope without effects: what violations are relative to.
+    /// The largest slope without effects. Violations are relative to it.
     pub fn steepest(&mut self) -> f64 {
         self.likelihood.steepest
     }
 
-    fn point(&mut self, weights: Matrix<f64>, lasso: &Lasso<'_>, allowed: &Support) -> Point {
+    fn point(&mut self, weights: Matrix<f64>, lasso: &Lasso<'_>, allowed: &SparsityPattern) -> Point {
         let (value, variances, lu) = self.value(&weights);
         let penalty = lasso.value(allowed, &allowed.of(&weights));
         let slopes = match &lu {
@@ -118,13 +119,13 @@ impl<'a> Structural<'a> {
         from: Option<&Matrix<f64>>,
         tolerance: Tolerance,
         progress: &Progress,
-    ) -> Result<Fitted> {
+    ) -> Result<MomentFit> {
         let (d, pool) = (self.pool.dim(), self.pool);
         if lasso.kind == PenaltyKind::Ingoing {
             let none = no_effects(d);
             return self.likelihood.minimise(lasso, from.unwrap_or(&none), tolerance, progress);
         }
-        let allowed = Support::new(d, |j, i| lasso.allows(j, i));
+        let allowed = SparsityPattern::new(d, |j, i| lasso.allows(j, i));
         let none = self.point(no_effects(d), lasso, &allowed);
         let steepest =
             allowed.of(&none.slopes).iter().fold(f64::MIN_POSITIVE, |most, slope| most.max(slope.abs()));
@@ -182,7 +183,7 @@ impl<'a> Structural<'a> {
         }
         let missed = violation(lasso, &allowed, &at) / steepest;
         let of_mean = 1.0 / (d * d) as f64;
-        Ok(Fitted {
+        Ok(MomentFit {
             weights: at.weights,
             loss: of_mean * at.value,
             penalty: of_mean * at.penalty,
@@ -190,13 +191,13 @@ impl<'a> Structural<'a> {
         })
     }
 
-    /// Everything else that belongs to W.
+    /// The parameters with this W and optimal biases, shifts and noises.
     pub fn parameters(&mut self, weights: &Matrix<f64>) -> Parameters<f64> {
         let (_, variances, _) = self.value(weights);
         self.pool.parameters(weights.clone(), &variances, None)
     }
 }
 
-fn violation(lasso: &Lasso<'_>, allowed: &Support, at: &Point) -> f64 {
+fn violation(lasso: &Lasso<'_>, allowed: &SparsityPattern, at: &Point) -> f64 {
     lasso.violation(allowed, &allowed.of(&at.weights), &allowed.of(&at.slopes), 1.0)
 }

@@ -4,8 +4,8 @@
 //! forever. With the signs of entries held the loss with its penalty is a quadratic, and conjugate gradients see such directions.
 
 use super::proximal::Lasso;
-use super::quadratic::{Quadratic, State};
 use super::rows::{Row, penalty, weights, with_values};
+use super::rowwise::{RowwiseKds, State};
 use super::stack::{add, dot};
 use crate::numeric::matmul::product_sequential;
 use crate::numeric::simd::dispatch;
@@ -17,7 +17,7 @@ const PRODUCTS: usize = 60;
 /// Above this share of entries, products of whole matrices are faster.
 const DENSE: f64 = 0.2;
 
-impl Quadratic<'_> {
+impl RowwiseKds<'_> {
     /// The product of the curvature with a direction, at its entries.
     fn curved(&self, exceeds: &[bool], direction: &[Row]) -> Vec<f64> {
         let (pool, d) = (self.pool, self.pool.dim());

@@ -22,7 +22,11 @@ fn error(objective: Objective, rows: usize, seeds: std::ops::Range<u64>) -> f64 
         let data = Dataset::from_environments(environments.collect()).unwrap();
         let data = data.with_targets(targets.clone()).unwrap();
         let kernel = Kernel::Rbf { bandwidth: 2.0 };
-        let found = fit(&data, QuadraticSpec { way: Some(Way::Formed), ..spec(objective, kernel, V) }, None);
+        let found = fit(
+            &data,
+            QuadraticSpec { products: Some(ProductMethod::Formed), ..spec(objective, kernel, V) },
+            None,
+        );
         let pairs = weights(&found).as_slice().iter().zip(truth.as_slice());
         sum += pairs.map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt();
     }

@@ -1,14 +1,13 @@
-//! The minimum of a quadratic form with a penalty.
+//! Minimises a quadratic form with a penalty.
 //!
-//! Two kinds of steps take turns. A proximal step on all unknowns says which effects matter: it makes some 0 and others not,
-//! and never goes up. On those that are not 0 the penalty has no kink, so that conjugate gradients lead straight to the
-//! minimum there; a step ends where an effect would change its sign. Once the proximal step changes no sign any more, what
-//! conjugate gradients find is the minimum.
+//! Two kinds of steps alternate. A proximal step on all unknowns selects the support and never increases the objective. On the
+//! support the penalty is smooth, so conjugate gradients solve for the minimum; a step ends where an effect would change its
+//! sign. When the proximal step changes no more signs, the result of conjugate gradients is the minimum.
 
-use super::charge::Charge;
 use super::dot;
-use super::form::Form;
+use super::form::QuadraticForm;
 use super::metric::Metric;
+use super::nonsmooth::Nonsmooth;
 use super::proximal;
 use crate::{Progress, Result};
 
@@ -20,7 +19,7 @@ const SETTLED: u32 = 5;
 const TIGHTER: f64 = 0.2;
 /// Products of one solution at most.
 const MOST_PRODUCTS: u32 = 500;
-/// Rounds without progress, after which rounding allows no better.
+/// The most rounds without progress, which rounding prevents.
 const PATIENCE: u32 = 20;
 /// Points that a line is searched at.
 const LINE_STEPS: usize = 50;
@@ -47,8 +46,8 @@ struct Direction {
 }
 
 pub(super) struct Descent<'a> {
-    pub form: &'a mut dyn Form,
-    pub charge: &'a Charge,
+    pub form: &'a mut dyn QuadraticForm,
+    pub nonsmooth: &'a Nonsmooth,
     pub metric: &'a mut Metric,
     pub progress: &'a Progress,
     /// Products with the form, and how many there may be.
@@ -58,9 +57,9 @@ pub(super) struct Descent<'a> {
 
 impl Descent<'_> {
     /// The exact slopes at t.
-    pub fn look(&mut self, t: Vec<f64>) -> Result<State> {
+    pub fn value_and_slopes(&mut self, t: Vec<f64>) -> Result<State> {
         let mut slopes = vec![0.0; t.len()];
-        self.form.look(&t, &mut slopes, self.progress)?;
+        self.form.value_and_slopes(&t, &mut slopes, self.progress)?;
         self.steps += 1;
         Ok(State { t, slopes })
     }
@@ -80,7 +79,7 @@ impl Descent<'_> {
     pub fn probe(&mut self, moves: &[bool]) -> Result<f64> {
         let none = vec![0.0; moves.len()];
         let factors = self.metric.factors(moves, &none);
-        // Any direction does; this one is no eigenvector of anything.
+        // A start for the power iteration that is no eigenvector.
         let any = |k: usize| 0.2 + ((k * 2_654_435_761) % 1000) as f64 / 1000.0;
         let mut by: Vec<f64> = (0..moves.len())
             .map(|k| if moves[k] { any(k) / self.metric.diagonal[k].sqrt() } else { 0.0 })
@@ -104,22 +103,22 @@ impl Descent<'_> {
     /// From t on, until the conditions of a minimum are missed by at most `tolerance`, in slopes of coefficients, or rounding
     /// allows no better.
     pub fn minimise(&mut self, t: Vec<f64>, tolerance: f64) -> Result<Vec<f64>> {
-        let mut state = self.look(t)?;
-        let mut best = (state.t.clone(), self.charge.violation(&state.t, &state.slopes));
+        let mut state = self.value_and_slopes(t)?;
+        let mut best = (state.t.clone(), self.nonsmooth.violation(&state.t, &state.slopes));
         let (mut failures, mut settled) = (0, 0);
         while best.1 > tolerance && failures < PATIENCE && self.steps < self.most {
             self.accelerated(&mut state, settled, tolerance)?;
-            let moves = self.charge.movable(&state.t, &state.slopes);
-            let share = if self.charge.has_groups() { LOOSE } else { 0.0 };
+            let moves = self.nonsmooth.movable(&state.t, &state.slopes);
+            let share = if self.nonsmooth.has_groups() { LOOSE } else { 0.0 };
             let straight = self.newton(&mut state, &moves, share, TIGHTER * tolerance)?;
-            state = self.look(state.t)?;
-            let missed = self.charge.violation(&state.t, &state.slopes);
+            state = self.value_and_slopes(state.t)?;
+            let missed = self.nonsmooth.violation(&state.t, &state.slopes);
             failures = match missed < 0.9 * best.1 {
                 true => 0,
                 // Where signs change, the worst slope need not fall every time.
                 false => failures + if straight { PATIENCE / 4 } else { 1 },
             };
-            // After a straight way one more step tells whether signs stay.
+            // After a full step, one more step checks whether signs stay.
             settled = if straight { SETTLED - 1 } else { 0 };
             if missed < best.1 {
                 best = (state.t.clone(), missed);
@@ -139,8 +138,8 @@ impl Descent<'_> {
             };
             let y = ahead(&state.t, &before.t);
             let slopes = ahead(&state.slopes, &before.slopes);
-            let joining = self.charge.joining(&state.t, &state.slopes, JOIN);
-            let z = proximal::step(self.charge, self.metric, &y, &slopes, &state.t, &joining);
+            let joining = self.nonsmooth.joining(&state.t, &state.slopes, JOIN);
+            let z = proximal::step(self.nonsmooth, self.metric, &y, &slopes, &state.t, &joining);
             let by: Vec<f64> = z.iter().zip(&state.t).map(|(z, t)| z - t).collect();
             let product = self.product(&by)?;
             // Whether the metric's curvature was enough between y and z.
@@ -158,7 +157,7 @@ impl Descent<'_> {
                 (before, momentum) = (state.clone(), 1.0);
                 continue;
             }
-            // Momentum that leads backwards is lost.
+            // Restarts without momentum if it leads backwards.
             let back = -dot(&metric, &by) > 0.0;
             settled = if signs(&z) == signs(&state.t) { settled + 1 } else { 0 };
             before = std::mem::replace(
@@ -166,19 +165,22 @@ impl Descent<'_> {
                 State { slopes: state.slopes.iter().zip(&product).map(|(s, p)| s + p).collect(), t: z },
             );
             momentum = if back { 1.0 } else { next };
-            if self.charge.violation(&state.t, &state.slopes) <= tolerance {
+            if self.nonsmooth.violation(&state.t, &state.slopes) <= tolerance {
                 return Ok(());
             }
         }
         Ok(())
     }
 
-    /// The best everything else while penalised effects stay as they are.
+    /// Optimises all other unknowns for fixed penalised effects.
     pub fn hold_effects(&mut self, t: Vec<f64>) -> Result<State> {
-        let mut state = self.look(t)?;
+        let mut state = self.value_and_slopes(t)?;
         for _ in 0..HELD_ROUNDS {
-            let mut moves = self.charge.movable(&state.t, &state.slopes);
-            moves.iter_mut().zip(&self.charge.penalised).for_each(|(moves, penalised)| *moves &= !penalised);
+            let mut moves = self.nonsmooth.movable(&state.t, &state.slopes);
+            moves
+                .iter_mut()
+                .zip(&self.nonsmooth.penalised)
+                .for_each(|(moves, penalised)| *moves &= !penalised);
             if self.newton(&mut state, &moves, 1e-6, 0.0)? {
                 break;
             }
@@ -186,27 +188,27 @@ impl Descent<'_> {
         Ok(state)
     }
 
-    /// Towards the minimum over the unknowns that move, until slopes there are `share` of what they were or `enough`. Says
-    /// whether the way was straight: no sign changed and no bound was reached.
+    /// Towards the minimum over the unknowns that move, until slopes there are `share` of what they were or `enough`. Returns
+    /// whether the step was full: no sign changed and no bound was reached.
     fn newton(&mut self, state: &mut State, moves: &[bool], share: f64, enough: f64) -> Result<bool> {
         let mut slopes = state.slopes.clone();
-        self.charge.add_slope(&state.t, &mut slopes);
+        self.nonsmooth.add_slope(&state.t, &mut slopes);
         slopes.iter_mut().zip(moves).for_each(|(slope, moves)| *slope = if *moves { *slope } else { 0.0 });
-        let goal = enough.max(share * self.charge.largest(&slopes));
+        let goal = enough.max(share * self.nonsmooth.largest(&slopes));
         let Some(direction) = self.conjugate(&state.t, &slopes, moves, goal)? else { return Ok(true) };
         let Direction { by, product } = &direction;
         let mut moved: Vec<f64> = state.t.iter().zip(by).map(|(t, by)| t + by).collect();
-        let crosses = self.charge.project(&state.t, &mut moved);
-        if !crosses && !self.charge.has_groups() {
+        let crosses = self.nonsmooth.project(&state.t, &mut moved);
+        if !crosses && !self.nonsmooth.has_groups() {
             state.t = moved;
             state.slopes.iter_mut().zip(product).for_each(|(slope, product)| *slope += product);
             return Ok(true);
         }
         let (along, curvature) = (dot(&state.slopes, by), dot(by, product));
-        let before = self.charge.value(&state.t);
+        let before = self.nonsmooth.value(&state.t);
         let line = |length: f64| -> f64 {
             let there: Vec<f64> = state.t.iter().zip(by).map(|(t, by)| t + length * by).collect();
-            length * along + 0.5 * length * length * curvature + self.charge.value(&there) - before
+            length * along + 0.5 * length * length * curvature + self.nonsmooth.value(&there) - before
         };
         // Differences this small are rounding.
         let nothing = 1e-14 * (before + along.abs() + curvature);
@@ -215,13 +217,13 @@ impl Descent<'_> {
             state.slopes.iter_mut().zip(product).for_each(|(slope, product)| *slope += product);
             return Ok(true);
         }
-        let longest = self.charge.longest(&state.t, by);
+        let longest = self.nonsmooth.longest(&state.t, by);
         let length = lowest(&line, longest);
         if crosses {
             let change: Vec<f64> = moved.iter().zip(&state.t).map(|(moved, t)| moved - t).collect();
             let product = self.product(&change)?;
             let lower =
-                dot(&state.slopes, &change) + 0.5 * dot(&change, &product) + self.charge.value(&moved)
+                dot(&state.slopes, &change) + 0.5 * dot(&change, &product) + self.nonsmooth.value(&moved)
                     - before;
             if lower <= (0.5 * line(length)).min(nothing) {
                 state.t = moved;
@@ -230,7 +232,7 @@ impl Descent<'_> {
             }
         }
         for k in 0..state.t.len() {
-            state.t[k] = (state.t[k] + length * by[k]).max(self.charge.least[k]);
+            state.t[k] = (state.t[k] + length * by[k]).max(self.nonsmooth.least[k]);
             state.slopes[k] += length * product[k];
         }
         Ok(false)
@@ -246,10 +248,10 @@ impl Descent<'_> {
     ) -> Result<Option<Direction>> {
         let size = t.len();
         let mut rest: Vec<f64> = slopes.iter().map(|slope| -slope).collect();
-        if self.charge.largest(&rest) <= goal {
+        if self.nonsmooth.largest(&rest) <= goal {
             return Ok(None);
         }
-        let factors = self.metric.factors(moves, &self.charge.diagonal(t));
+        let factors = self.metric.factors(moves, &self.nonsmooth.diagonal(t));
         let mut found = Direction { by: vec![0.0; size], product: vec![0.0; size] };
         let mut towards = factors.solve(&rest);
         let mut pull = dot(&rest, &towards);
@@ -257,7 +259,7 @@ impl Descent<'_> {
         for _ in 0..MOST_PRODUCTS {
             let product = self.product(&step)?;
             let mut curved = product.clone();
-            self.charge.add_curvature(t, &step, &mut curved);
+            self.nonsmooth.add_curvature(t, &step, &mut curved);
             curved
                 .iter_mut()
                 .zip(moves)
@@ -272,7 +274,7 @@ impl Descent<'_> {
                 found.product[k] += length * product[k];
                 rest[k] -= length * curved[k];
             }
-            if self.charge.largest(&rest) <= goal || self.steps >= self.most {
+            if self.nonsmooth.largest(&rest) <= goal || self.steps >= self.most {
                 break;
             }
             towards = factors.solve(&rest);

@@ -1,8 +1,8 @@
 //! Products with H: by the engine's gradient, or by H itself once it is formed.
 //!
-//! The loss of a model that is linear in its parameters is a homogeneous quadratic of all its coefficients, so the gradient
-//! at some coefficients is the product of the form with them. The engine takes logarithms of noises, which products with any
-//! vector have no use for: a constant noise is added before and its share subtracted after.
+//! The loss of a model that is linear in its parameters is a homogeneous quadratic of all its coefficients, so the gradient at
+//! some coefficients is the product of the form with them. The engine works with logarithms of noises, but a product is needed
+//! for any vector: a constant noise is added before, and its share is subtracted after.
 
 use super::unknowns::{Coefficients, Unknowns};
 use crate::engine::Loss;
@@ -13,24 +13,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// An evaluation of more operations than this is watched, so that a wish to stop ends it.
+/// A longer evaluation, in operations, runs beside a check for cancellation.
 const LONG: f64 = 1e9;
-/// How often.
+/// The time between checks.
 const LOOK: Duration = Duration::from_millis(100);
 /// Rows of H that one task multiplies: fixed, so that the bits do not depend on the number of threads.
 const ROWS_PER_TASK: usize = 64;
 
 /// A convex quadratic ½ tᵀHt + gᵀt + c.
-pub(super) trait Form {
+pub(super) trait QuadraticForm {
     /// H t for any t.
     fn product(&mut self, t: &[f64], out: &mut [f64], progress: &Progress) -> Result<()>;
 
     /// The value and the slopes H t + g where all noises are at least their least.
-    fn look(&mut self, t: &[f64], slopes: &mut [f64], progress: &Progress) -> Result<f64>;
+    fn value_and_slopes(&mut self, t: &[f64], slopes: &mut [f64], progress: &Progress) -> Result<f64>;
 }
 
 /// By an engine's gradient in precision `T`.
-pub(super) struct ByEngine<T: Scalar> {
+pub(super) struct EngineForm<T: Scalar> {
     loss: Box<dyn Loss<T>>,
     unknowns: Arc<Unknowns>,
     /// A noise of ordinary size of each variable.
@@ -42,7 +42,7 @@ pub(super) struct ByEngine<T: Scalar> {
     gradient: Option<Parameters<T>>,
 }
 
-impl<T: Scalar> ByEngine<T> {
+impl<T: Scalar> EngineForm<T> {
     pub fn new(
         loss: Box<dyn Loss<T>>,
         unknowns: Arc<Unknowns>,
@@ -50,7 +50,8 @@ impl<T: Scalar> ByEngine<T> {
         progress: &Progress,
     ) -> Result<Self> {
         let coefficients = unknowns.coefficients();
-        let mut form = ByEngine { loss, unknowns, units, of_units: Vec::new(), coefficients, gradient: None };
+        let mut form =
+            EngineForm { loss, unknowns, units, of_units: Vec::new(), coefficients, gradient: None };
         form.add_noise(1.0);
         let mut of_units = vec![0.0; form.unknowns.len()];
         form.slopes(&mut of_units, progress)?;
@@ -62,7 +63,7 @@ impl<T: Scalar> ByEngine<T> {
         let Coefficients { amounts, noises, .. } = &mut self.coefficients;
         for (j, unit) in self.units.iter().enumerate() {
             amounts[(j, 0)] += times * unit;
-            self.unknowns.owns[j].scaled.iter().for_each(|&e| noises[(e, j)] += times * unit);
+            self.unknowns.layouts[j].scaled.iter().for_each(|&e| noises[(e, j)] += times * unit);
         }
     }
 
@@ -71,7 +72,7 @@ impl<T: Scalar> ByEngine<T> {
         let Coefficients { amounts, noises, .. } = &self.coefficients;
         let mut largest = 0.0f64;
         for (j, unit) in self.units.iter().enumerate() {
-            let own = self.unknowns.owns[j].scaled.iter().map(|&e| noises[(e, j)].abs());
+            let own = self.unknowns.layouts[j].scaled.iter().map(|&e| noises[(e, j)].abs());
             largest = own.fold(largest.max(amounts[(j, 0)].abs() / unit), |m, noise| m.max(noise / unit));
         }
         largest
@@ -86,7 +87,7 @@ impl<T: Scalar> ByEngine<T> {
         let (weights, log_noise) = (gradient.drift.linear_weights()?, gradient.noise.log_noise()?);
         let (d, unknowns) = (self.units.len(), &*self.unknowns);
         let Coefficients { drift, amounts, shifts, noises } = &mut self.coefficients;
-        for (j, own) in unknowns.owns.iter().enumerate() {
+        for (j, own) in unknowns.layouts.iter().enumerate() {
             let row = drift.row_mut(j);
             row.iter_mut().zip(weights.row(j)).for_each(|(out, slope)| *out = slope.to_f64());
             row[d] = gradient.biases[j].to_f64();
@@ -116,7 +117,7 @@ impl<T: Scalar> ByEngine<T> {
     }
 }
 
-/// Evaluates; a wish to stop ends a long evaluation on the way.
+/// Evaluates the loss. Cancellation ends a long evaluation early.
 fn watched<T: Scalar>(
     loss: &mut dyn Loss<T>,
     parameters: &Parameters<T>,
@@ -143,7 +144,7 @@ fn watched<T: Scalar>(
     })
 }
 
-impl<T: Scalar> Form for ByEngine<T> {
+impl<T: Scalar> QuadraticForm for EngineForm<T> {
     fn product(&mut self, t: &[f64], out: &mut [f64], progress: &Progress) -> Result<()> {
         self.unknowns.spread(t, false, &mut self.coefficients);
         let added = match self.largest_noise() {
@@ -161,22 +162,22 @@ impl<T: Scalar> Form for ByEngine<T> {
         Ok(())
     }
 
-    fn look(&mut self, t: &[f64], slopes: &mut [f64], progress: &Progress) -> Result<f64> {
+    fn value_and_slopes(&mut self, t: &[f64], slopes: &mut [f64], progress: &Progress) -> Result<f64> {
         self.unknowns.spread(t, true, &mut self.coefficients);
         self.slopes(slopes, progress)
     }
 }
 
 /// H, g and c as they are.
-pub(super) struct Formed {
+pub(super) struct FormedMatrix {
     h: Matrix<f64>,
     g: Vec<f64>,
     constant: f64,
 }
 
-impl Formed {
+impl FormedMatrix {
     /// Column by column.
-    pub fn of(form: &mut dyn Form, t: &[f64], progress: &Progress) -> Result<Formed> {
+    pub fn of(form: &mut dyn QuadraticForm, t: &[f64], progress: &Progress) -> Result<FormedMatrix> {
         let size = t.len();
         let mut h = Matrix::full(size, size, 0.0);
         let mut unit = vec![0.0; size];
@@ -193,9 +194,9 @@ impl Formed {
             }
         }
         // g and c are what is left at a vector that is allowed.
-        let mut formed = Formed { h, g: vec![0.0; size], constant: 0.0 };
+        let mut formed = FormedMatrix { h, g: vec![0.0; size], constant: 0.0 };
         let (mut slopes, mut products) = (vec![0.0; size], vec![0.0; size]);
-        let value = form.look(t, &mut slopes, progress)?;
+        let value = form.value_and_slopes(t, &mut slopes, progress)?;
         formed.product(t, &mut products, progress)?;
         formed.g = slopes.iter().zip(&products).map(|(slope, product)| slope - product).collect();
         let terms = t.iter().zip(&products).zip(&formed.g);
@@ -211,7 +212,7 @@ impl Formed {
     }
 }
 
-impl Form for Formed {
+impl QuadraticForm for FormedMatrix {
     fn product(&mut self, t: &[f64], out: &mut [f64], progress: &Progress) -> Result<()> {
         progress.check()?;
         out.par_chunks_mut(ROWS_PER_TASK).enumerate().for_each(|(task, out)| {
@@ -223,7 +224,7 @@ impl Form for Formed {
         Ok(())
     }
 
-    fn look(&mut self, t: &[f64], slopes: &mut [f64], progress: &Progress) -> Result<f64> {
+    fn value_and_slopes(&mut self, t: &[f64], slopes: &mut [f64], progress: &Progress) -> Result<f64> {
         self.product(t, slopes, progress)?;
         let mut value = self.constant;
         for ((slope, g), t) in slopes.iter_mut().zip(&self.g).zip(t) {

@@ -1,10 +1,10 @@
-//! A cheap stand-in for H: the form of SKDS with the same kernel, which has a block for each row and no others.
+//! A preconditioner for H: the block-diagonal form of SKDS with the same kernel, one block for each row.
 //!
 //! KDS is SKDS with the kernel ∇ₓ∇ᵧk in place of k I, and −φ' I is the part of it that rows have to themselves; for Gaussian
-//! kernels that is k I but for a factor. What correlations of variables do to H, the blocks do too, so that neither proximal
-//! steps nor conjugate gradients see much of them.
+//! kernels that is k I but for a factor. The blocks capture the effect of correlated variables on H, so that proximal steps and
+//! conjugate gradients converge quickly.
 
-use super::skds::ByStatistics;
+use super::skds::StatisticsForm;
 use super::unknowns::Unknowns;
 use crate::numeric::dense::Cholesky;
 use crate::{Error, Matrix, Result};
@@ -22,7 +22,7 @@ const NEGATIVE: f64 = 1e-5;
 /// The blocks.
 pub(super) struct Metric {
     unknowns: Arc<Unknowns>,
-    skds: Arc<ByStatistics>,
+    skds: Arc<StatisticsForm>,
     /// Of each row, where they take little memory.
     kept: Option<Vec<Matrix<f64>>>,
     /// What rows and columns of blocks are multiplied with.
@@ -44,8 +44,8 @@ pub(super) struct Factors {
 }
 
 impl Metric {
-    pub fn new(unknowns: Arc<Unknowns>, skds: Arc<ByStatistics>) -> Metric {
-        let rows = 0..unknowns.owns.len();
+    pub fn new(unknowns: Arc<Unknowns>, skds: Arc<StatisticsForm>) -> Metric {
+        let rows = 0..unknowns.layouts.len();
         let bytes: f64 = rows.clone().map(|j| 8.0 * (unknowns.row(j).len() as f64).powi(2)).sum();
         let of = |j: usize| {
             let entries = skds.entries(j);
@@ -54,7 +54,7 @@ impl Metric {
         };
         let (mut diagonal, least): (Vec<f64>, Vec<f64>) =
             rows.clone().into_par_iter().map(of).collect::<Vec<_>>().concat().into_iter().unzip();
-        // Something that the data does not see has no curvature.
+        // An unknown that the data does not depend on has no curvature.
         let smallest = (RIDGE * diagonal.iter().fold(0.0f64, |m, v| m.max(*v))).max(f64::MIN_POSITIVE);
         diagonal.iter_mut().for_each(|entry| *entry = entry.max(smallest) * (1.0 + RIDGE));
         let scales = vec![1.0; diagonal.len()];
@@ -88,7 +88,7 @@ impl Metric {
 
     /// The unknowns of each row that are in a set, and their blocks, where there is room for these.
     pub fn blocks(&self, among: &[bool]) -> Vec<(Vec<usize>, Option<Matrix<f64>>)> {
-        let members: Vec<Vec<usize>> = (0..self.unknowns.owns.len())
+        let members: Vec<Vec<usize>> = (0..self.unknowns.layouts.len())
             .map(|j| self.unknowns.row(j).filter(|&k| among[k]).collect())
             .collect();
         let bytes: f64 = members.iter().map(|row| 8.0 * (row.len() as f64).powi(2)).sum();
@@ -134,11 +134,11 @@ impl Metric {
         self.kept = None;
     }
 
-    /// Takes notice of a curvature along some direction, relative to the blocks'.
+    /// Records a curvature along a direction, relative to the blocks'.
     pub fn see(&mut self, curvature: f64) -> Result<()> {
         if !curvature.is_finite() || curvature < -NEGATIVE * self.largest {
             return Err(Error::NonFinite(format!(
-                "the loss has the curvature {curvature:.1e} somewhere, expected a convex one: take the estimator v"
+                "the loss has the curvature {curvature:.1e} in some direction, expected a convex loss: use the estimator v"
             )));
         }
         self.largest = self.largest.max(curvature);

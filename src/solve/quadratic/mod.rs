@@ -1,28 +1,28 @@
-//! The exact fit where the direct one does not serve: KDS, whose rows depend on each other, and SKDS where the problems of all
-//! rows would need too much memory.
+//! Exact fits without the direct solver: KDS, whose rows depend on each other, and SKDS if the problems of all rows need too much
+//! memory.
 //!
 //! ```text
-//! engine's gradient or Statistics ──▶ products with H ──(Formed)──▶ Descent, in the metric of SKDS' blocks ──▶ Solution
+//! engine's gradient or Statistics ──▶ products with H ──(FormedMatrix)──▶ Descent, in the metric of SKDS' blocks ──▶ Solution
 //! ```
 //!
 //! For a model that is linear in its coefficients both losses over all pairs are convex quadratics, and one gradient is one
-//! product with H. Products of SKDS come from its statistics, those of KDS from an engine. Where many fits to the same data
-//! are wanted and there are few unknowns, H is formed once. What is minimised is what training minimises on all pairs: the
-//! loss, plus the penalty.
+//! product with H. Products of SKDS come from its statistics, those of KDS from an engine. For many fits to the same data with
+//! few unknowns, H is formed once. The objective is that of training on all pairs: the loss plus the penalty.
 
-mod charge;
 #[cfg(test)]
 mod consistency_tests;
 mod descent;
 mod form;
 mod metric;
+mod nonsmooth;
 mod proximal;
 mod skds;
 #[cfg(test)]
 mod tests;
 mod unknowns;
 
-use super::coordinate::{LEAST_NOISE, Own};
+use super::coordinate::LEAST_NOISE;
+use super::layout::CoordinateLayout;
 use super::moments::Tolerance;
 use super::{Design, Solution, Statistics};
 use crate::data::Dataset;
@@ -32,11 +32,11 @@ use crate::engine::{Engine, LossSpec};
 use crate::model::{Parameters, Penalty};
 use crate::objective::{Estimator, Objective};
 use crate::{Error, Matrix, Progress, Result};
-use charge::Charge;
 use descent::Descent;
-use form::{ByEngine, Form, Formed};
+use form::{EngineForm, FormedMatrix, QuadraticForm};
 use metric::Metric;
-use skds::ByStatistics;
+use nonsmooth::Nonsmooth;
+use skds::StatisticsForm;
 use std::sync::Arc;
 use unknowns::Unknowns;
 
@@ -46,48 +46,48 @@ const MOST_FORMED: usize = 1500;
 const PRODUCTS_OF_FIT: usize = 60;
 /// A form whose smallest eigenvalue is below minus this times the largest is not convex.
 const INDEFINITE: f64 = 1e-10;
-/// H is taken to be so many times steeper than was seen.
+/// The safety factor on the observed curvature of H.
 const MARGIN: f64 = 1.5;
 
-/// How products with H are made.
+/// How products with H are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
-    /// By one gradient each.
-    Free,
-    /// By H itself, which as many gradients as there are unknowns form.
+pub enum ProductMethod {
+    /// One gradient per product.
+    ByGradients,
+    /// H itself, which takes as many gradients as there are unknowns.
     Formed,
 }
 
-/// What to minimise, apart from the penalty.
+/// The loss to minimise, without the penalty.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct QuadraticSpec<'a> {
     /// The loss; the linear estimator is refused.
     pub loss: LossSpec,
     /// Whether interventions may change the noise of their targets too.
     pub learn_scale: bool,
-    /// Row j, column i: what the penalty of the effect of i on j is multiplied with. Infinity holds it at 0, and with 0 it is
-    /// not penalised.
+    /// Row j, column i multiplies the penalty of the effect of i on j. Infinity holds the effect at 0, and 0 leaves it without a
+    /// penalty.
     pub multipliers: Option<&'a Matrix<f64>>,
-    /// Fits that will be asked for.
+    /// The number of fits that will follow.
     pub fits: usize,
-    /// How products are made; none chooses what takes fewer gradients.
-    pub way: Option<Way>,
+    /// How products are computed; `None` chooses the method with fewer gradients.
+    pub products: Option<ProductMethod>,
 }
 
 /// A loss on one dataset, ready for fits with several penalties.
 pub struct Quadratic {
     unknowns: Arc<Unknowns>,
-    /// By gradients, whatever the way.
-    form: Box<dyn Form>,
-    formed: Option<Formed>,
-    charge: Charge,
+    /// By gradients, whatever the method.
+    form: Box<dyn QuadraticForm>,
+    formed: Option<FormedMatrix>,
+    nonsmooth: Nonsmooth,
     metric: Metric,
-    /// The best everything without effects.
+    /// The optimum without effects.
     none: Vec<f64>,
-    /// The largest slope there.
+    /// The largest slope at that optimum.
     steepest: f64,
     steps: u32,
-    /// Whether the `v` form took the place of the `u` form, which was not convex or not known to be.
+    /// Whether the fit uses the `v` form because the `u` form is not convex, or not known to be.
     pub fell_back: bool,
 }
 
@@ -95,8 +95,8 @@ impl Quadratic {
     /// Passes over the data a few times; gradients of KDS are in f64 on the CPU, or in f32 on `gpu`. KDS is for the linear
     /// model alone.
     ///
-    /// The `u` form is kept only where H is formed and seen to be convex; otherwise the `v` form, which always is, takes its
-    /// place.
+    /// The `u` form is used only if H is formed and turns out to be convex. Otherwise the fit uses the `v` form, which is always
+    /// convex.
     pub fn new(
         gpu: Option<&GpuEngine>,
         data: &Dataset,
@@ -115,40 +115,40 @@ impl Quadratic {
                 Some(gpu) => Statistics::on_gpu(gpu, data, design, kernel, estimator, progress)?,
                 None => Statistics::of(data, design, kernel, estimator, progress)?,
             };
-            Ok(Arc::new(ByStatistics::new(unknowns.clone(), all)))
+            Ok(Arc::new(StatisticsForm::new(unknowns.clone(), all)))
         };
         let of_v = statistics(Estimator::V)?;
-        let by_gradients = |estimator: Estimator| -> Result<Box<dyn Form>> {
+        let by_gradients = |estimator: Estimator| -> Result<Box<dyn QuadraticForm>> {
             let (spec, unknowns, units) =
                 (LossSpec { estimator, ..spec.loss }, unknowns.clone(), units.clone());
             Ok(match (objective, gpu) {
                 (Objective::Skds, _) if estimator == Estimator::V => Box::new(of_v.clone()),
                 (Objective::Skds, _) => Box::new(statistics(estimator)?),
                 (Objective::Kds, None) => {
-                    Box::new(ByEngine::<f64>::new(CpuEngine.load(data, &spec)?, unknowns, units, progress)?)
+                    Box::new(EngineForm::<f64>::new(CpuEngine.load(data, &spec)?, unknowns, units, progress)?)
                 }
                 (Objective::Kds, Some(gpu)) => {
-                    Box::new(ByEngine::<f32>::new(gpu.load(data, &spec)?, unknowns, units, progress)?)
+                    Box::new(EngineForm::<f32>::new(gpu.load(data, &spec)?, unknowns, units, progress)?)
                 }
             })
         };
-        let way = spec.way.unwrap_or_else(|| cheaper(objective, unknowns.len(), spec.fits));
-        let form_it = |estimator: Estimator| -> Result<(Box<dyn Form>, Option<Formed>)> {
+        let products = spec.products.unwrap_or_else(|| cheaper_method(objective, unknowns.len(), spec.fits));
+        let form_it = |estimator: Estimator| -> Result<(Box<dyn QuadraticForm>, Option<FormedMatrix>)> {
             let mut form = by_gradients(estimator)?;
-            let formed = match way {
-                Way::Formed => Some(Formed::of(&mut *form, &start, progress)?),
-                Way::Free => None,
+            let formed = match products {
+                ProductMethod::Formed => Some(FormedMatrix::of(&mut *form, &start, progress)?),
+                ProductMethod::ByGradients => None,
             };
             Ok((form, formed))
         };
-        let (form, formed, fell_back) = match (estimator, way) {
-            (Estimator::U, Way::Free) => {
+        let (form, formed, fell_back) = match (estimator, products) {
+            (Estimator::U, ProductMethod::ByGradients) => {
                 let (form, formed) = form_it(Estimator::V)?;
                 (form, formed, true)
             }
             _ => {
                 let (form, formed) = form_it(estimator)?;
-                let convex = |formed: &Formed| Ok(formed.convexity()? >= -INDEFINITE);
+                let convex = |formed: &FormedMatrix| Ok(formed.convexity()? >= -INDEFINITE);
                 match estimator == Estimator::V || formed.as_ref().map_or(Ok(true), convex)? {
                     true => (form, formed, false),
                     false => {
@@ -159,19 +159,19 @@ impl Quadratic {
             }
         };
         let metric = Metric::new(unknowns.clone(), of_v);
-        let charge = Charge::new(&unknowns, metric.least.clone());
+        let nonsmooth = Nonsmooth::new(&unknowns, metric.least.clone());
         let (none, steps, steepest) = (Vec::new(), 0, 0.0);
         let mut quadratic =
-            Quadratic { unknowns, form, formed, charge, metric, none, steepest, steps, fell_back };
+            Quadratic { unknowns, form, formed, nonsmooth, metric, none, steepest, steps, fell_back };
         quadratic.prepare(start, progress)?;
         Ok(quadratic)
     }
 
-    /// Finds the metric's scale, and the best that there is without effects.
+    /// Computes the metric's scale, and the optimum without effects.
     fn prepare(&mut self, start: Vec<f64>, progress: &Progress) -> Result<()> {
         let mut descent = self.descent(progress, u32::MAX);
-        // Noises of different variables act together in KDS, which blocks of rows do not know.
-        let noises: Vec<bool> = descent.charge.least.iter().map(|least| least.is_finite()).collect();
+        // KDS couples the noises of different variables, which blocks of rows ignore.
+        let noises: Vec<bool> = descent.nonsmooth.least.iter().map(|least| least.is_finite()).collect();
         let others: Vec<bool> = noises.iter().map(|noise| !noise).collect();
         let (of_noises, of_others) = (descent.probe(&noises)?, descent.probe(&others)?);
         let root = |is_noise: &bool| {
@@ -182,25 +182,25 @@ impl Quadratic {
         descent.metric.scale(&by);
         let state = descent.hold_effects(start)?;
         self.steps = descent.steps;
-        self.steepest = self.charge.steepest(&state.slopes).max(f64::MIN_POSITIVE);
+        self.steepest = self.nonsmooth.steepest(&state.slopes).max(f64::MIN_POSITIVE);
         self.none = state.t;
         Ok(())
     }
 
     fn descent<'a>(&'a mut self, progress: &'a Progress, most: u32) -> Descent<'a> {
-        let form: &mut dyn Form = match &mut self.formed {
+        let form: &mut dyn QuadraticForm = match &mut self.formed {
             Some(formed) => formed,
             None => &mut *self.form,
         };
-        Descent { form, charge: &self.charge, metric: &mut self.metric, progress, steps: 0, most }
+        Descent { form, nonsmooth: &self.nonsmooth, metric: &mut self.metric, progress, steps: 0, most }
     }
 
-    /// How products with H are made.
-    pub fn way(&self) -> Way {
-        if self.formed.is_some() { Way::Formed } else { Way::Free }
+    /// How products with H are computed.
+    pub fn product_method(&self) -> ProductMethod {
+        if self.formed.is_some() { ProductMethod::Formed } else { ProductMethod::ByGradients }
     }
 
-    /// Products that were made so far, without those that formed H.
+    /// The number of products so far, without those that formed H.
     pub fn steps(&self) -> u32 {
         self.steps
     }
@@ -212,8 +212,8 @@ impl Quadratic {
 
     /// The minimum with a penalty, from a model nearby if there is one, otherwise from no effects.
     ///
-    /// [`Solution::violation`] is by the gradient itself, relative to the largest slope of an effect where there are none. It is
-    /// above the tolerance only where rounding or `tolerance.steps`, the most products, allow no better.
+    /// [`Solution::violation`] comes from the gradient itself, relative to the largest slope at the optimum without effects. It
+    /// exceeds the tolerance only if rounding or `tolerance.steps`, the limit of products, ends the fit.
     pub fn fit(
         &mut self,
         penalty: Option<Penalty>,
@@ -225,21 +225,21 @@ impl Quadratic {
             Some(from) => self.unknowns.of_parameters(from)?,
             None => self.none.clone(),
         };
-        t.iter_mut().zip(&self.charge.least).for_each(|(t, least)| *t = t.max(*least));
-        self.charge.set(penalty, self.unknowns.owns.len());
+        t.iter_mut().zip(&self.nonsmooth.least).for_each(|(t, least)| *t = t.max(*least));
+        self.nonsmooth.set(penalty, self.unknowns.layouts.len());
         let enough = tolerance.violation * self.steepest;
         let mut descent = self.descent(progress, tolerance.steps);
         let t = descent.minimise(t, enough)?;
         self.steps += descent.steps;
         let mut slopes = vec![0.0; t.len()];
-        let loss = self.form.look(&t, &mut slopes, progress)?;
+        let loss = self.form.value_and_slopes(&t, &mut slopes, progress)?;
         let mut coefficients = self.unknowns.coefficients();
         self.unknowns.spread(&t, true, &mut coefficients);
         Ok(Solution {
             parameters: self.unknowns.parameters(&coefficients, LEAST_NOISE),
             loss,
-            penalty: self.charge.value(&t),
-            violation: self.charge.violation(&t, &slopes) / self.steepest,
+            penalty: self.nonsmooth.value(&t),
+            violation: self.nonsmooth.violation(&t, &slopes) / self.steepest,
         })
     }
 }
@@ -249,11 +249,11 @@ fn check(design: &Design, spec: &QuadraticSpec<'_>) -> Result<()> {
         return Err(Error::invalid("the estimator is linear, expected u or v for the exact solver"));
     }
     if spec.loss.objective == Objective::Kds && *design != Design::Linear {
-        return Err(Error::invalid("the objective is kds for a drift of given functions, expected skds"));
+        return Err(Error::invalid("the objective is kds for a model of given functions, expected skds"));
     }
     if spec.learn_scale && design.amounts() > 1 {
         return Err(Error::invalid(format!(
-            "noises of targets are to be learnt where noise has {} functions, expected one",
+            "learn_scale is set for a noise with {} functions, expected one function",
             design.amounts()
         )));
     }
@@ -267,16 +267,16 @@ fn unknowns(targets: &Matrix<bool>, design: &Design, spec: &QuadraticSpec<'_>) -
         let shifted = super::shifted(targets, j, &all);
         let scaled = if spec.learn_scale { shifted.clone() } else { Vec::new() };
         let known = spec.multipliers.map(|multipliers| multipliers.row(j));
-        Own::new(design, d, j, known, shifted, scaled)
+        CoordinateLayout::new(design, d, j, known, shifted, scaled)
     };
     Unknowns::new(design.clone(), (0..d).map(own).collect(), environments)
 }
 
-/// The way that takes fewer gradients for so many fits: forming H takes one for each unknown, and fits next to nothing then.
-/// Products of SKDS cost next to nothing anyway.
-fn cheaper(objective: Objective, unknowns: usize, fits: usize) -> Way {
+/// The method with fewer gradients for this many fits: forming H takes one gradient per unknown, after which fits are cheap.
+/// Products of SKDS are always cheap.
+fn cheaper_method(objective: Objective, unknowns: usize, fits: usize) -> ProductMethod {
     let few = unknowns <= MOST_FORMED && unknowns <= PRODUCTS_OF_FIT.saturating_mul(fits);
-    if objective == Objective::Kds && few { Way::Formed } else { Way::Free }
+    if objective == Objective::Kds && few { ProductMethod::Formed } else { ProductMethod::ByGradients }
 }
 
 /// Mean squared deviations of each variable from the means of environments.
@@ -300,7 +300,7 @@ fn start(unknowns: &Unknowns, units: &[f64]) -> Vec<f64> {
     let mut coefficients = unknowns.coefficients();
     for (j, unit) in units.iter().enumerate() {
         coefficients.amounts[(j, 0)] = 2.0 * unit;
-        unknowns.owns[j].scaled.iter().for_each(|&e| coefficients.noises[(e, j)] = 2.0 * unit);
+        unknowns.layouts[j].scaled.iter().for_each(|&e| coefficients.noises[(e, j)] = 2.0 * unit);
     }
     unknowns.gather_values(&coefficients)
 }

@@ -6,8 +6,8 @@
 //!
 //! by going round the entries that may change. Without groups every row has a problem of its own.
 
-use super::charge::Charge;
 use super::metric::Metric;
+use super::nonsmooth::Nonsmooth;
 use crate::Matrix;
 use rayon::prelude::*;
 
@@ -49,13 +49,13 @@ impl Row {
     }
 
     /// One round of single entries, of all or of those without a penalty.
-    fn round(&mut self, charge: &Charge, steepness: f64, all: bool) -> f64 {
+    fn round(&mut self, nonsmooth: &Nonsmooth, steepness: f64, all: bool) -> f64 {
         let mut worst = 0.0f64;
         for a in 0..self.z.len() {
             let k = self.members[a];
-            if all || !charge.penalised[k] {
+            if all || !nonsmooth.penalised[k] {
                 let q = self.q(a, steepness);
-                let value = charge.single(k, q, q * self.z[a] - self.rest[a]);
+                let value = nonsmooth.single(k, q, q * self.z[a] - self.rest[a]);
                 worst = worst.max(self.set(a, value, steepness));
             }
         }
@@ -65,7 +65,7 @@ impl Row {
 
 /// z, beginning at `from`; entries that do not join stay what they are in `from`, which is 0 or a bound.
 pub(super) fn step(
-    charge: &Charge,
+    nonsmooth: &Nonsmooth,
     metric: &Metric,
     y: &[f64],
     slopes: &[f64],
@@ -86,9 +86,9 @@ pub(super) fn step(
             members,
         })
         .collect();
-    match charge.has_groups() {
+    match nonsmooth.has_groups() {
         false => rows.par_iter_mut().for_each(|row| {
-            until_enough(|| row.round(charge, steepness, true));
+            until_enough(|| row.round(nonsmooth, steepness, true));
         }),
         true => {
             let mut places = vec![(0, 0); from.len()];
@@ -97,9 +97,9 @@ pub(super) fn step(
             }
             let (mut pulls, mut out) = (Vec::new(), Vec::new());
             until_enough(|| {
-                let single = rows.iter_mut().map(|row| row.round(charge, steepness, false));
+                let single = rows.iter_mut().map(|row| row.round(nonsmooth, steepness, false));
                 let mut worst = single.fold(0.0, f64::max);
-                for members in charge.groups() {
+                for members in nonsmooth.groups() {
                     pulls.clear();
                     for &k in members.iter().filter(|&&k| joining[k]) {
                         let (j, a) = places[k];
@@ -107,7 +107,7 @@ pub(super) fn step(
                         pulls.push((k, q, q * rows[j].z[a] - rows[j].rest[a]));
                     }
                     out.resize(pulls.len(), 0.0);
-                    charge.grouped(&mut pulls, &mut out);
+                    nonsmooth.grouped(&mut pulls, &mut out);
                     for ((k, _, _), value) in pulls.iter().zip(&out) {
                         let (j, a) = places[*k];
                         worst = worst.max(rows[j].set(a, *value, steepness));

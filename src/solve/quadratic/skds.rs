@@ -1,22 +1,22 @@
-//! Products with SKDS' form, from the statistics of each environment: rows have nothing to do with each other, and but for
-//! shifts and noises all have the same C, so that one product of matrices serves them all.
+//! Products with SKDS' form, from the statistics of each environment: rows are independent, and apart from shifts and noises they
+//! share C, so that one matrix product serves all rows.
 //!
 //! ```text
 //! loss = mean_e Σ_j  v_ejᵀ C_e v_ej + 2 v_ejᵀ D_ej α_ej + α_ejᵀ E_ej α_ej       v_ej = v_j + δ_ej 1
 //! ```
 
 use super::dot;
-use super::form::Form;
+use super::form::QuadraticForm;
 use super::unknowns::{Coefficients, Unknowns};
 use crate::numeric::matmul::product;
 use crate::solve::Statistics;
-use crate::solve::coordinate::Entries;
+use crate::solve::layout::FormEntries;
 use crate::{Matrix, Progress, Result};
 use rayon::prelude::*;
 use std::sync::Arc;
 
 /// The statistics of all environments.
-pub(super) struct ByStatistics {
+pub(super) struct StatisticsForm {
     unknowns: Arc<Unknowns>,
     all: Vec<Statistics>,
     sum: Statistics,
@@ -28,27 +28,27 @@ pub(super) struct ByStatistics {
 struct Row {
     drift: Vec<f64>,
     amounts: Vec<f64>,
-    /// Of `Own::shifted`.
+    /// Of `CoordinateLayout::shifted`.
     shifts: Vec<f64>,
-    /// Of `Own::scaled`.
+    /// Of `CoordinateLayout::scaled`.
     noises: Vec<f64>,
 }
 
-impl ByStatistics {
-    pub fn new(unknowns: Arc<Unknowns>, all: Vec<Statistics>) -> ByStatistics {
+impl StatisticsForm {
+    pub fn new(unknowns: Arc<Unknowns>, all: Vec<Statistics>) -> StatisticsForm {
         let sum = Statistics::sum(all.iter()).expect("data has an environment");
-        let mut skds = ByStatistics { unknowns, all, sum, ridge: Vec::new() };
+        let mut skds = StatisticsForm { unknowns, all, sum, ridge: Vec::new() };
         let of = |j: usize| {
             let entries = skds.entries(j);
-            (0..entries.len()).map(|a| entries.charge(a)).collect::<Vec<f64>>()
+            (0..entries.len()).map(|a| entries.ridge_term(a)).collect::<Vec<f64>>()
         };
-        skds.ridge = (0..skds.unknowns.owns.len()).into_par_iter().map(of).collect::<Vec<_>>().concat();
+        skds.ridge = (0..skds.unknowns.layouts.len()).into_par_iter().map(of).collect::<Vec<_>>().concat();
         skds
     }
 
     /// The block of a row, entry by entry.
-    pub fn entries(&self, j: usize) -> Entries<'_> {
-        Entries::new(&self.unknowns.owns[j], &self.all, self.all.len(), &self.sum)
+    pub fn entries(&self, j: usize) -> FormEntries<'_> {
+        FormEntries::new(&self.unknowns.layouts[j], &self.all, self.all.len(), &self.sum)
     }
 
     /// Twice the form's product with coefficients, over the environments.
@@ -59,7 +59,7 @@ impl ByStatistics {
         let rows: Vec<Row> = (0..d).into_par_iter().map(|j| self.row(j, of, shared.row(j))).collect();
         let factor = 2.0 / self.all.len() as f64;
         let mut out = self.unknowns.coefficients();
-        for (j, (row, own)) in rows.iter().zip(&self.unknowns.owns).enumerate() {
+        for (j, (row, own)) in rows.iter().zip(&self.unknowns.layouts).enumerate() {
             let set = |out: &mut [f64], from: &[f64]| {
                 out.iter_mut().zip(from).for_each(|(out, from)| *out = factor * from);
             };
@@ -73,7 +73,7 @@ impl ByStatistics {
 
     /// `shared` is what the sum of all C makes of the row's coefficients.
     fn row(&self, j: usize, of: &Coefficients, shared: &[f64]) -> Row {
-        let own = &self.unknowns.owns[j];
+        let own = &self.unknowns.layouts[j];
         let (v, alpha) = (of.drift.row(j), of.amounts.row(j));
         let (p, m) = (v.len(), alpha.len());
         let last = p - 1;
@@ -122,14 +122,14 @@ impl ByStatistics {
     }
 }
 
-impl Form for Arc<ByStatistics> {
+impl QuadraticForm for Arc<StatisticsForm> {
     fn product(&mut self, t: &[f64], out: &mut [f64], progress: &Progress) -> Result<()> {
         progress.check()?;
         out.copy_from_slice(&self.times(t));
         Ok(())
     }
 
-    fn look(&mut self, t: &[f64], slopes: &mut [f64], progress: &Progress) -> Result<f64> {
+    fn value_and_slopes(&mut self, t: &[f64], slopes: &mut [f64], progress: &Progress) -> Result<f64> {
         progress.check()?;
         let mut coefficients = self.unknowns.coefficients();
         self.unknowns.spread(t, true, &mut coefficients);

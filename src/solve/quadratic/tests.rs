@@ -2,7 +2,7 @@ use super::*;
 use crate::kernel::Kernel;
 use crate::model::{Noise, PenaltyKind};
 use crate::solve::tests::{basis, data, kernels};
-use crate::solve::{Exact, Spec};
+use crate::solve::{ExactSolver, ExactSpec};
 
 pub(super) const TIGHT: Tolerance = Tolerance { violation: 1e-9, steps: 3000 };
 pub(super) const KDS: Objective = Objective::Kds;
@@ -10,7 +10,13 @@ pub(super) const V: Estimator = Estimator::V;
 
 pub(super) fn spec(objective: Objective, kernel: Kernel, estimator: Estimator) -> QuadraticSpec<'static> {
     let loss = LossSpec { objective, kernel, estimator };
-    QuadraticSpec { loss, learn_scale: false, multipliers: None, fits: 1, way: Some(Way::Free) }
+    QuadraticSpec {
+        loss,
+        learn_scale: false,
+        multipliers: None,
+        fits: 1,
+        products: Some(ProductMethod::ByGradients),
+    }
 }
 
 pub(super) fn quadratic(data: &Dataset, spec: QuadraticSpec<'_>) -> Quadratic {
@@ -144,9 +150,14 @@ fn a_formed_h_leads_to_where_gradients_lead() {
     for kernel in kernels() {
         for learn_scale in [false, true] {
             let free = QuadraticSpec { learn_scale, ..spec(KDS, kernel, V) };
-            let (mut one, mut other) =
-                (quadratic(&data, free), quadratic(&data, QuadraticSpec { way: Some(Way::Formed), ..free }));
-            assert_eq!((one.way(), other.way()), (Way::Free, Way::Formed));
+            let (mut one, mut other) = (
+                quadratic(&data, free),
+                quadratic(&data, QuadraticSpec { products: Some(ProductMethod::Formed), ..free }),
+            );
+            assert_eq!(
+                (one.product_method(), other.product_method()),
+                (ProductMethod::ByGradients, ProductMethod::Formed)
+            );
             let mut last: Option<Solution> = None;
             for &kind in PenaltyKind::ALL {
                 let penalty = Some(Penalty { kind, lambda: 0.02 });
@@ -174,8 +185,8 @@ fn skds_has_the_minimum_of_the_direct_solver() {
         for kernel in kernels() {
             for &kind in PenaltyKind::ALL {
                 let penalty = Some(Penalty { kind, lambda: 0.1 });
-                let direct = Spec { kernel, estimator: V, penalty, learn_scale };
-                let direct = Exact::new(data, data.targets(), direct).unwrap().solve().unwrap();
+                let direct = ExactSpec { kernel, estimator: V, penalty, learn_scale };
+                let direct = ExactSolver::new(data, data.targets(), direct).unwrap().solve().unwrap();
                 let here = QuadraticSpec { learn_scale, ..spec(Objective::Skds, kernel, V) };
                 let found = fit(data, here, penalty);
                 assert!(found.violation < 1e-8);
@@ -197,8 +208,9 @@ fn given_functions_have_the_minimum_of_the_direct_solver() {
         for &kind in PenaltyKind::ALL {
             let penalty = Some(Penalty { kind, lambda: 0.1 });
             let progress = Progress::default();
-            let direct = Spec { kernel, estimator: V, penalty, learn_scale: false };
-            let direct = Exact::on(None, &data, data.targets(), &design, None, direct, &progress).unwrap();
+            let direct = ExactSpec { kernel, estimator: V, penalty, learn_scale: false };
+            let direct =
+                ExactSolver::prepare(None, &data, data.targets(), &design, None, direct, &progress).unwrap();
             let direct = direct.solve().unwrap();
             let here = spec(Objective::Skds, kernel, V);
             let mut here = Quadratic::new(None, &data, data.targets(), &design, here, &progress).unwrap();
@@ -272,11 +284,12 @@ fn a_u_form_that_is_not_convex_is_replaced_by_the_v_form() {
     let small = data(&[8, 8], 4, 1);
     let kernel = Kernel::TiltedRbf { bandwidth: 6.0 };
     let penalty = Penalty { kind: PenaltyKind::Ingoing, lambda: 0.05 };
-    let of = |estimator: Estimator, way: Way| {
-        let mut fit = quadratic(&small, QuadraticSpec { way: Some(way), ..spec(KDS, kernel, estimator) });
+    let of = |estimator: Estimator, way: ProductMethod| {
+        let mut fit =
+            quadratic(&small, QuadraticSpec { products: Some(way), ..spec(KDS, kernel, estimator) });
         (fit.fell_back, fit.fit(Some(penalty), None, TIGHT, &Progress::default()).unwrap())
     };
-    for way in [Way::Free, Way::Formed] {
+    for way in [ProductMethod::ByGradients, ProductMethod::Formed] {
         let (fell_back, u) = of(Estimator::U, way);
         let (no, v) = of(V, way);
         assert!(fell_back && !no);
@@ -285,10 +298,13 @@ fn a_u_form_that_is_not_convex_is_replaced_by_the_v_form() {
     // With enough samples and a narrow kernel it stays, where it can be looked at.
     let large = data(&[200, 150], 2, 1);
     let kernel = Kernel::Rbf { bandwidth: 0.7 };
-    let formed = QuadraticSpec { way: Some(Way::Formed), ..spec(KDS, kernel, Estimator::U) };
+    let formed = QuadraticSpec { products: Some(ProductMethod::Formed), ..spec(KDS, kernel, Estimator::U) };
     assert!(!quadratic(&large, formed).fell_back);
     let found = fit(&large, formed, Some(penalty));
-    assert!(missed(&large, &QuadraticSpec { way: Some(Way::Formed), ..formed }, penalty, &found) < 1e-7);
+    assert!(
+        missed(&large, &QuadraticSpec { products: Some(ProductMethod::Formed), ..formed }, penalty, &found)
+            < 1e-7
+    );
     let linear = spec(KDS, kernel, Estimator::Linear);
     let refused =
         Quadratic::new(None, &large, large.targets(), &Design::Linear, linear, &Progress::default());
@@ -297,10 +313,10 @@ fn a_u_form_that_is_not_convex_is_replaced_by_the_v_form() {
 
 #[test]
 fn the_cheaper_way_is_chosen() {
-    assert_eq!(cheaper(KDS, 430, 1), Way::Free);
-    assert_eq!(cheaper(KDS, 430, 20), Way::Formed);
-    assert_eq!(cheaper(KDS, 10_000, 1000), Way::Free);
-    assert_eq!(cheaper(Objective::Skds, 430, 20), Way::Free);
+    assert_eq!(cheaper_method(KDS, 430, 1), ProductMethod::ByGradients);
+    assert_eq!(cheaper_method(KDS, 430, 20), ProductMethod::Formed);
+    assert_eq!(cheaper_method(KDS, 10_000, 1000), ProductMethod::ByGradients);
+    assert_eq!(cheaper_method(Objective::Skds, 430, 20), ProductMethod::ByGradients);
 }
 
 #[test]

@@ -1,9 +1,9 @@
-//! What is sought, as one vector t: row by row the penalised effects, what is not penalised, amounts of noise, shifts, and
+//! The unknowns as one vector t: row by row the penalised effects, the unpenalised coefficients, amounts of noise, shifts, and
 //! noises of targets. The coefficients of drift and noise are linear in it.
 
 use crate::model::Parameters;
 use crate::solve::Design;
-use crate::solve::coordinate::Own;
+use crate::solve::layout::CoordinateLayout;
 use crate::{Error, Matrix, Result};
 use std::ops::Range;
 
@@ -35,7 +35,7 @@ impl Coefficients {
 pub(super) struct Unknowns {
     design: Design,
     /// Row by row.
-    pub owns: Vec<Own>,
+    pub layouts: Vec<CoordinateLayout>,
     starts: Vec<usize>,
     pub features: usize,
     pub environments: usize,
@@ -50,18 +50,18 @@ struct Places {
 }
 
 impl Unknowns {
-    pub fn new(design: Design, owns: Vec<Own>, environments: usize) -> Self {
-        let features = design.features(owns.len());
+    pub fn new(design: Design, layouts: Vec<CoordinateLayout>, environments: usize) -> Self {
+        let features = design.features(layouts.len());
         let mut starts = vec![0];
-        for own in &owns {
+        for own in &layouts {
             let row = own.penalised.len() + own.free.len() + own.amounts;
             starts.push(starts[starts.len() - 1] + row + own.shifted.len() + own.scaled.len());
         }
-        Unknowns { design, owns, starts, features, environments }
+        Unknowns { design, layouts, starts, features, environments }
     }
 
     pub fn len(&self) -> usize {
-        self.starts[self.owns.len()]
+        self.starts[self.layouts.len()]
     }
 
     /// The unknowns of a row.
@@ -71,11 +71,11 @@ impl Unknowns {
 
     /// The penalised ones of a row.
     pub fn penalised(&self, j: usize) -> Range<usize> {
-        self.starts[j]..self.starts[j] + self.owns[j].penalised.len()
+        self.starts[j]..self.starts[j] + self.layouts[j].penalised.len()
     }
 
     fn places(&self, j: usize) -> Places {
-        let own = &self.owns[j];
+        let own = &self.layouts[j];
         let free = self.penalised(j).end..self.penalised(j).end + own.free.len();
         let amounts = free.end..free.end + own.amounts;
         let shifts = amounts.end..amounts.end + own.shifted.len();
@@ -85,19 +85,19 @@ impl Unknowns {
 
     /// Zeros of the right shape.
     pub fn coefficients(&self) -> Coefficients {
-        let amounts = self.owns.first().map_or(1, |own| own.amounts);
-        Coefficients::zeros(self.owns.len(), self.features, amounts, self.environments)
+        let amounts = self.layouts.first().map_or(1, |own| own.amounts);
+        Coefficients::zeros(self.layouts.len(), self.features, amounts, self.environments)
     }
 
     /// Whether noises of targets are sought.
     pub fn has_noises(&self) -> bool {
-        self.owns.iter().any(|own| !own.scaled.is_empty())
+        self.layouts.iter().any(|own| !own.scaled.is_empty())
     }
 
     /// Fills in the coefficients that t stands for; with `fixed`, those that fix the speed too.
     pub fn spread(&self, t: &[f64], fixed: bool, out: &mut Coefficients) {
         out.drift.as_mut_slice().fill(0.0);
-        for (j, own) in self.owns.iter().enumerate() {
+        for (j, own) in self.layouts.iter().enumerate() {
             let places = self.places(j);
             let row = out.drift.row_mut(j);
             own.effects().zip(&t[self.penalised(j)]).for_each(|((at, unit), w)| row[at] = unit * w);
@@ -117,7 +117,7 @@ impl Unknowns {
 
     /// The slopes with respect to t, from those with respect to coefficients.
     pub fn gather(&self, slopes: &Coefficients, out: &mut [f64]) {
-        for (j, own) in self.owns.iter().enumerate() {
+        for (j, own) in self.layouts.iter().enumerate() {
             let places = self.places(j);
             let row = slopes.drift.row(j);
             let of = |at: usize| row[at] - own.slopes.get(at).map_or(0.0, |slope| slope * row[own.fixed.0]);
@@ -136,7 +136,7 @@ impl Unknowns {
     /// What a penalised entry's slope is multiplied with to be that of a coefficient; 1 for others.
     pub fn multipliers(&self) -> Vec<f64> {
         let mut by = vec![1.0; self.len()];
-        for (j, own) in self.owns.iter().enumerate() {
+        for (j, own) in self.layouts.iter().enumerate() {
             by[self.penalised(j)].copy_from_slice(&own.multipliers);
         }
         by
@@ -145,7 +145,7 @@ impl Unknowns {
     /// The group of each unknown: the function that it is a penalised coefficient of.
     pub fn groups(&self) -> Vec<Option<usize>> {
         let mut groups = vec![None; self.len()];
-        for (j, own) in self.owns.iter().enumerate() {
+        for (j, own) in self.layouts.iter().enumerate() {
             let places = groups[self.penalised(j)].iter_mut();
             places.zip(&own.penalised).for_each(|(group, &p)| *group = Some(p));
         }
@@ -154,7 +154,7 @@ impl Unknowns {
 
     /// Coefficients as parameters of a model, with squared noises of at least `least`.
     pub fn parameters(&self, of: &Coefficients, least: f64) -> Parameters<f64> {
-        let (d, last) = (self.owns.len(), self.features - 1);
+        let (d, last) = (self.layouts.len(), self.features - 1);
         // Of these squared noises logarithms are taken.
         let is_linear = matches!(self.design, Design::Linear);
         let (drift, noise) = self.design.drift_and_noise(
@@ -164,7 +164,7 @@ impl Unknowns {
         );
         let log_scale = self.has_noises().then(|| {
             let mut scales = Matrix::full(self.environments, d, 0.0);
-            for (j, own) in self.owns.iter().enumerate() {
+            for (j, own) in self.layouts.iter().enumerate() {
                 let shared = of.amounts[(j, 0)].max(least);
                 for &e in &own.scaled {
                     scales[(e, j)] = 0.5 * (of.noises[(e, j)].max(least) / shared).ln();
@@ -178,17 +178,17 @@ impl Unknowns {
 
     /// The vector of a model; effects that are held at 0 and shifts that are not sought are left out.
     pub fn of_parameters(&self, parameters: &Parameters<f64>) -> Result<Vec<f64>> {
-        let (d, last) = (self.owns.len(), self.features - 1);
+        let (d, last) = (self.layouts.len(), self.features - 1);
         let (drift, amounts) = self.design.coefficients(parameters)?;
         if parameters.dim() != d {
             return Err(Error::invalid(format!(
-                "the fit starts from a model of {} variables, expected {d}",
+                "the model to start from has {} variables, expected {d}",
                 parameters.dim()
             )));
         }
         if let Some(found) = parameters.environments().filter(|found| *found != self.environments) {
             return Err(Error::invalid(format!(
-                "the fit starts from a model with interventions of {found} environments, expected {}",
+                "the model to start from has interventions of {found} environments, expected {}",
                 self.environments
             )));
         }
@@ -212,7 +212,7 @@ impl Unknowns {
     /// The vector that stands for coefficients.
     pub fn gather_values(&self, of: &Coefficients) -> Vec<f64> {
         let mut t = vec![0.0; self.len()];
-        for (j, own) in self.owns.iter().enumerate() {
+        for (j, own) in self.layouts.iter().enumerate() {
             let places = self.places(j);
             let row = of.drift.row(j);
             let effects = t[self.penalised(j)].iter_mut();

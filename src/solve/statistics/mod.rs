@@ -1,4 +1,4 @@
-//! What SKDS sees of an environment, whatever the parameters: three small arrays, from one pass over all pairs.
+//! The sufficient statistics of SKDS for an environment: three small arrays from one pass over all pairs.
 //!
 //! With z the functions that the drift is linear in ((x, 1) for the linear model), g_jk those of the noise of
 //! coordinate j (1), and the kernel k over all pairs (x, y) of an estimator,
@@ -78,7 +78,7 @@ impl Statistics {
             .zip(&columns)
             .map(|(samples, Columns { right, radial, .. })| {
                 let n = samples.x.rows();
-                // A Gaussian kernel's centred sums come from differences, which f32 knows better.
+                // A Gaussian kernel's centred sums come from differences, which are more precise in f32.
                 let first = if traits.gaussian { data.dim() } else { 0 };
                 let rest = columns_of(right, first, right.cols() - first);
                 let value = beside(n, &[&Matrix::full(n, 1, 1.0), &rest]);
@@ -105,8 +105,7 @@ impl Statistics {
         }
     }
 
-    /// The entry of coordinate j's form for two of its coefficients: those of the drift's functions come first, then the
-    /// amounts of noise.
+    /// The entry of coordinate j's form for two of its coefficients: first the drift's functions, then the amounts of noise.
     pub(super) fn entry(&self, j: usize, a: usize, b: usize) -> f64 {
         let p = self.drift.rows();
         let m = self.cross.cols() / self.noise.rows();

@@ -1,7 +1,7 @@
 //! Predictions of a dataset's interventions: the same as `skds evaluate` makes.
 
 use super::Task;
-use crate::evaluate::{check_test_data, evaluate, evaluated};
+use crate::evaluate::{check_test_data, evaluate, evaluation_progress};
 use crate::files::output::write_atomically;
 use crate::sample::SampleSettings;
 use crate::serve::domain::message::Done;
@@ -20,7 +20,7 @@ pub(super) fn run(task: &Task<'_>, request: &EvaluateRequest) -> Result<Done> {
     };
     let sampler = task.sampler();
     let progress = Progress::default();
-    let evaluation = task.watched(&progress, evaluated(train.is_some()), || {
+    let evaluation = task.watched(&progress, evaluation_progress(train.is_some()), || {
         evaluate(&sampler, &model, &test, train.as_deref(), &settings, request.seed, &progress)
     })?;
     write_atomically(&task.folder()?.join("evaluation.json"), |writer| {

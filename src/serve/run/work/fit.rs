@@ -109,7 +109,7 @@ fn adam(task: &Task<'_>, problem: &PreparedFit, recipe: &AdamRecipe, path: &Path
     let schedule = TrainingSchedule { report_every: (steps / 200).max(1), save_every: KEEP_EVERY };
     let first = from.as_ref().map_or(0, |from| from.state.steps);
     let mut watch = Watch { task, problem, steps, checkpoint: checkpoint.clone(), first };
-    let outcome = problem.run(task.gpu, from.as_ref(), schedule, &mut watch)?;
+    let outcome = problem.train(task.gpu, from.as_ref(), schedule, &mut watch)?;
     if !outcome.complete {
         return Err(Error::Stopped);
     }

@@ -1,12 +1,12 @@
 //! KDS by moments with a penalty on single effects: one row of W at a time.
 //!
-//! Rows meet in F = W S + S Wᵀ alone: F_jk knows the rows j and k. With the others held, row j is a lasso of as many variables as it
-//! has entries; what it changes goes back into row and column j of F.
+//! Rows interact only through F = W S + S Wᵀ: F_jk depends on the rows j and k. With the other rows fixed, row j is a small
+//! lasso; its changes update row and column j of F.
 
 use super::proximal::{Lasso, Tolerance};
 use super::rows::{Curvature, ENOUGH, Row, TIGHTER, for_now, missed, penalty, weights};
 use super::stack::{add, dot};
-use super::{Fitted, Pool, largest_effect};
+use super::{MomentFit, Pool, largest_effect};
 use crate::numeric::matmul::product_sequential;
 use crate::numeric::simd::dispatch;
 use crate::{Matrix, Progress, Result};
@@ -17,17 +17,17 @@ const SWEEPS: usize = 10;
 /// Passes over a row before the next.
 const PASSES: usize = 8;
 
-/// The problem.
-pub(super) struct Quadratic<'a> {
+/// KDS by moments, solved row by row.
+pub(super) struct RowwiseKds<'a> {
     pub pool: &'a Pool<'a>,
     pub curvature: Curvature,
-    /// What is taken away from the curvature of each row.
+    /// The outer products that are subtracted from the curvature of each row.
     pub vectors: Vec<Vec<(f64, Vec<f64>)>>,
     /// The largest slope without effects.
     pub steepest: f64,
 }
 
-/// A point, and what its slopes are made of.
+/// A point, and the terms of its slopes.
 pub(super) struct State {
     pub rows: Vec<Row>,
     /// W S + S Wᵀ.
@@ -36,7 +36,7 @@ pub(super) struct State {
     drifts: Matrix<f64>,
 }
 
-/// What visits of rows write to.
+/// Buffers for visits of rows.
 #[derive(Default)]
 struct Scratch {
     back: Vec<f64>,
@@ -46,7 +46,7 @@ struct Scratch {
     change: Vec<f64>,
 }
 
-impl<'a> Quadratic<'a> {
+impl<'a> RowwiseKds<'a> {
     /// For a pool with one covariance.
     pub fn new(pool: &'a Pool<'a>) -> Self {
         let d = pool.dim();
@@ -56,7 +56,7 @@ impl<'a> Quadratic<'a> {
         product_sequential(squared.view_mut(), Accum::Replace, covariance.view(), scaled.view());
         let curvature = Curvature::new(pool, squared);
         let vectors = (0..d).map(|j| curvature.vectors(j)).collect();
-        let mut problem = Quadratic { pool, curvature, vectors, steepest: 0.0 };
+        let mut problem = RowwiseKds { pool, curvature, vectors, steepest: 0.0 };
         problem.steepest = largest_effect(&problem.slopes(&problem.state(vec![Row::default(); d])));
         problem
     }
@@ -97,7 +97,7 @@ impl<'a> Quadratic<'a> {
         let d = self.pool.dim();
         out.clear();
         out.extend(state.sums.row(j).iter().zip(&self.pool.units).map(|(sum, unit)| sum / unit));
-        // The noise takes up what it can: it is at least 0.
+        // The noise absorbs what it can; it is at least 0.
         out[j] = out[j].max(0.0);
         out.extend_from_slice(state.drifts.row(j));
         self.pool.residuals(j, &mut out[d..])
@@ -139,7 +139,7 @@ impl<'a> Quadratic<'a> {
         from: &Matrix<f64>,
         tolerance: Tolerance,
         progress: &Progress,
-    ) -> Result<Fitted> {
+    ) -> Result<MomentFit> {
         let d = self.pool.dim();
         let scale = self.steepest.max(f64::MIN_POSITIVE);
         let mut rows: Vec<Row> = (0..d).map(|j| Row::of(from.row(j), j)).collect();
@@ -150,19 +150,10 @@ impl<'a> Quadratic<'a> {
             let mut state = self.state(rows);
             let slopes = self.slopes(&state);
             let full = weights(&state.rows);
-            let mut violation = 0.0f64;
-            for j in 0..d {
-                let curvature = self.curvature.diagonal(&self.vectors[j]);
-                let factor = 4.0 / self.pool.units[j];
-                for i in (0..d).filter(|&i| i != j && lasso.allows(j, i)) {
-                    let cost = lasso.single(j, i);
-                    let of_entry = missed(full[(j, i)], slopes[(j, i)], cost, factor * curvature[i]);
-                    violation = violation.max(of_entry / scale);
-                }
-            }
+            let violation = self.violation(lasso, &full, &slopes, scale);
             if violation <= tolerance.violation || left == 0 || violation.is_nan() {
                 let of_mean = 1.0 / (d * d) as f64;
-                return Ok(Fitted {
+                return Ok(MomentFit {
                     loss: of_mean * self.loss(&state),
                     penalty: of_mean * penalty(lasso, &state.rows),
                     weights: full,
@@ -175,32 +166,61 @@ impl<'a> Quadratic<'a> {
                 row.renew(d, joins);
             }
             let enough = scale * for_now(tolerance, violation);
-            let mut sweeps = 0;
-            while left > 0 {
-                left -= 1;
-                progress.check()?;
-                let mut most = 0.0f64;
-                for j in 0..d {
-                    most = most.max(dispatch(
-                        #[inline(always)]
-                        || self.visit(lasso, &mut state, j, enough, &mut scratch),
-                    ));
-                }
-                if most <= enough {
-                    break;
-                }
-                sweeps += 1;
-                if sweeps % SWEEPS == 0
-                    && let Some(ahead) = self.leap(lasso, &state, TIGHTER * enough, progress)?
-                {
-                    state = ahead;
-                }
-            }
-            rows = state.rows;
+            rows = self.sweep(lasso, state, enough, &mut left, &mut scratch, progress)?.rows;
         }
     }
 
-    /// Moves a row to its minimum, nearly, and says what it had missed.
+    /// By how much all entries that are allowed miss the conditions of a minimum at most, relative to `scale`.
+    fn violation(&self, lasso: &Lasso<'_>, weights: &Matrix<f64>, slopes: &Matrix<f64>, scale: f64) -> f64 {
+        let d = self.pool.dim();
+        let mut violation = 0.0f64;
+        for j in 0..d {
+            let curvature = self.curvature.diagonal(&self.vectors[j]);
+            let factor = 4.0 / self.pool.units[j];
+            for i in (0..d).filter(|&i| i != j && lasso.allows(j, i)) {
+                let cost = lasso.single(j, i);
+                let of_entry = missed(weights[(j, i)], slopes[(j, i)], cost, factor * curvature[i]);
+                violation = violation.max(of_entry / scale);
+            }
+        }
+        violation
+    }
+
+    /// Visits all rows in turn until none misses its minimum by more than `enough`, or no steps are left.
+    fn sweep(
+        &self,
+        lasso: &Lasso<'_>,
+        mut state: State,
+        enough: f64,
+        left: &mut u32,
+        scratch: &mut Scratch,
+        progress: &Progress,
+    ) -> Result<State> {
+        let mut sweeps = 0;
+        while *left > 0 {
+            *left -= 1;
+            progress.check()?;
+            let mut most = 0.0f64;
+            for j in 0..self.pool.dim() {
+                most = most.max(dispatch(
+                    #[inline(always)]
+                    || self.visit(lasso, &mut state, j, enough, scratch),
+                ));
+            }
+            if most <= enough {
+                break;
+            }
+            sweeps += 1;
+            if sweeps % SWEEPS == 0
+                && let Some(ahead) = self.leap(lasso, &state, TIGHTER * enough, progress)?
+            {
+                state = ahead;
+            }
+        }
+        Ok(state)
+    }
+
+    /// Moves a row nearly to its minimum, and returns by how much it missed it before.
     #[inline(always)]
     fn visit(
         &self,
@@ -217,19 +237,12 @@ impl<'a> Quadratic<'a> {
         let (d, stack, unit) = (self.pool.dim(), &self.pool.stack, self.pool.units[j]);
         self.back(state, j, &mut scratch.back);
         let columns = std::mem::take(&mut state.rows[j].columns);
-        let (own, to_slope) = (stack.row(j), 4.0 / unit);
+        let to_slope = 4.0 / unit;
         let cost = |i: u32| lasso.single(j, i as usize) / to_slope;
         // A diagonal that the noise cannot take up has a curvature too; so may one that it can, once the row has moved.
         for exceeds in [state.sums[(j, j)] > 0.0, true] {
             let values = &state.rows[j].values;
-            scratch.slopes.clear();
-            scratch.slopes.extend(columns.iter().map(|&i| dot(&scratch.back, stack.row(i as usize))));
-            self.curvature.between(&columns, &self.vectors[j], &mut scratch.curvature);
-            let sign = if exceeds { 1.0 } else { -1.0 };
-            for (row, &i) in scratch.curvature.chunks_exact_mut(count).zip(&columns) {
-                let factor = sign * own[i as usize] / unit;
-                row.iter_mut().zip(&columns).for_each(|(out, &k)| *out += factor * own[k as usize]);
-            }
+            self.assemble(j, &columns, exceeds, scratch);
             let mut most = 0.0f64;
             for (at, &i) in columns.iter().enumerate() {
                 let curvature = scratch.curvature[at * count + at];
@@ -240,27 +253,7 @@ impl<'a> Quadratic<'a> {
                 return to_slope * most;
             }
             scratch.moved.clone_from(values);
-            for _ in 0..PASSES {
-                let mut moving = 0.0f64;
-                for (at, &i) in columns.iter().enumerate() {
-                    let curvature = scratch.curvature[at * count + at];
-                    if curvature <= 0.0 {
-                        continue;
-                    }
-                    let value = scratch.moved[at];
-                    let ahead = curvature * value - scratch.slopes[at];
-                    let next = (ahead.abs() - cost(i)).max(0.0).copysign(ahead) / curvature;
-                    let by = next - value;
-                    if by != 0.0 {
-                        moving = moving.max(curvature * by.abs());
-                        scratch.moved[at] = next;
-                        add(&mut scratch.slopes, by, &scratch.curvature[at * count..(at + 1) * count]);
-                    }
-                }
-                if moving <= ENOUGH * most {
-                    break;
-                }
-            }
+            scratch.descend(&columns, cost, most);
             scratch.change.clear();
             scratch.change.resize(stack.width(), 0.0);
             for (at, &i) in columns.iter().enumerate() {
@@ -283,5 +276,49 @@ impl<'a> Quadratic<'a> {
             return to_slope * most;
         }
         unreachable!("the second time the row is moved")
+    }
+
+    /// Slopes and curvature of row j at these columns; `exceeds` says whether its diagonal is more than the noise takes up.
+    #[inline(always)]
+    fn assemble(&self, j: usize, columns: &[u32], exceeds: bool, scratch: &mut Scratch) {
+        let (stack, unit) = (&self.pool.stack, self.pool.units[j]);
+        let own = stack.row(j);
+        scratch.slopes.clear();
+        scratch.slopes.extend(columns.iter().map(|&i| dot(&scratch.back, stack.row(i as usize))));
+        self.curvature.between(columns, &self.vectors[j], &mut scratch.curvature);
+        let sign = if exceeds { 1.0 } else { -1.0 };
+        for (row, &i) in scratch.curvature.chunks_exact_mut(columns.len()).zip(columns) {
+            let factor = sign * own[i as usize] / unit;
+            row.iter_mut().zip(columns).for_each(|(out, &k)| *out += factor * own[k as usize]);
+        }
+    }
+}
+
+impl Scratch {
+    /// Coordinate descent on a row, from `moved`, until a pass changes slopes by little of `most`.
+    #[inline(always)]
+    fn descend(&mut self, columns: &[u32], cost: impl Fn(u32) -> f64, most: f64) {
+        let count = columns.len();
+        for _ in 0..PASSES {
+            let mut moving = 0.0f64;
+            for (at, &i) in columns.iter().enumerate() {
+                let curvature = self.curvature[at * count + at];
+                if curvature <= 0.0 {
+                    continue;
+                }
+                let value = self.moved[at];
+                let ahead = curvature * value - self.slopes[at];
+                let next = (ahead.abs() - cost(i)).max(0.0).copysign(ahead) / curvature;
+                let by = next - value;
+                if by != 0.0 {
+                    moving = moving.max(curvature * by.abs());
+                    self.moved[at] = next;
+                    add(&mut self.slopes, by, &self.curvature[at * count..(at + 1) * count]);
+                }
+            }
+            if moving <= ENOUGH * most {
+                break;
+            }
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! What is added to the loss: sizes of single entries and of groups of them; and the least values of noises.
+//! The nonsmooth part of the objective: the penalty on single entries and groups, and the lower bounds of noises.
 //!
 //! ```text
 //! l₁ Σ |t_k| + l₂ Σ_groups ‖t_group‖₂      over penalised entries
@@ -11,7 +11,7 @@ use crate::model::{Penalty, PenaltyKind};
 const ROOT_STEPS: usize = 100;
 
 /// The penalty and the bounds of all unknowns.
-pub(super) struct Charge {
+pub(super) struct Nonsmooth {
     single: f64,
     group: f64,
     /// Members of each group.
@@ -32,8 +32,8 @@ fn norm(members: &[usize], t: &[f64]) -> f64 {
     members.iter().map(|&k| t[k] * t[k]).sum::<f64>().sqrt()
 }
 
-impl Charge {
-    pub fn new(unknowns: &Unknowns, least: Vec<f64>) -> Charge {
+impl Nonsmooth {
+    pub fn new(unknowns: &Unknowns, least: Vec<f64>) -> Nonsmooth {
         let mut groups: Vec<Vec<usize>> = vec![Vec::new(); unknowns.features];
         let places = unknowns.groups();
         places.iter().enumerate().for_each(|(k, group)| {
@@ -42,10 +42,10 @@ impl Charge {
             }
         });
         let penalised = places.iter().map(Option::is_some).collect();
-        Charge { single: 0.0, group: 0.0, groups, penalised, multipliers: unknowns.multipliers(), least }
+        Nonsmooth { single: 0.0, group: 0.0, groups, penalised, multipliers: unknowns.multipliers(), least }
     }
 
-    /// Takes another penalty.
+    /// Sets the penalty.
     pub fn set(&mut self, penalty: Option<Penalty>, dim: usize) {
         let strength = |penalty: Penalty| penalty.lambda / (dim * dim) as f64;
         let weight = |without: PenaltyKind| match penalty {
@@ -56,7 +56,7 @@ impl Charge {
         self.group = weight(PenaltyKind::Ingoing);
     }
 
-    /// Whether groups count.
+    /// Whether the penalty has groups.
     pub fn has_groups(&self) -> bool {
         self.group > 0.0
     }
@@ -84,7 +84,7 @@ impl Charge {
     }
 
     /// The entries that a step may change: all that can move, and of the others those that miss the conditions of a minimum by
-    /// more than `share` of the worst. Letting few join at a time keeps wrong ones away.
+    /// more than `share` of the worst. Adding few at a time avoids wrong ones.
     pub fn joining(&self, t: &[f64], slopes: &[f64], share: f64) -> Vec<bool> {
         let mut joining = self.movable(t, slopes);
         let mut excess = vec![0.0; t.len()];
@@ -190,7 +190,7 @@ impl Charge {
         changed
     }
 
-    /// By how much the conditions of a minimum are missed at most, in slopes of coefficients.
+    /// The largest violation of the optimality conditions, in slopes of coefficients.
     pub fn violation(&self, t: &[f64], slopes: &[f64]) -> f64 {
         let mut worst = 0.0f64;
         for members in &self.groups {
