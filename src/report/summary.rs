@@ -127,3 +127,46 @@ fn constant_variables(names: &[String]) -> Option<String> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::Dataset;
+    use crate::fit::Settings;
+    use crate::{Matrix, Progress};
+
+    /// Two environments of three variables; the last one is constant in the first.
+    fn data() -> Dataset {
+        let part = |e: usize| {
+            Matrix::from_fn(40, 3, |i, j| match (e, j) {
+                (0, 2) => 7.25,
+                _ => (0.7 * (i + 3 * e) as f64 + 2.0 * j as f64).sin(),
+            })
+        };
+        Dataset::from_environments(vec![part(0), part(1)]).unwrap()
+    }
+
+    #[test]
+    fn warnings_come_before_findings() {
+        let settings = Settings { lambda: Some(0.3), ..Settings::default() };
+        let problem = PreparedFit::new(&data(), &settings).unwrap();
+        let fit = problem.solve(None, &Progress::default()).unwrap();
+        let lines = fit.findings(&problem, &problem.support(&fit.model));
+        let warnings = lines.iter().take_while(|line| line.starts_with("Warning: ")).count();
+        assert_eq!(warnings, 2, "{lines:?}");
+        assert!(lines[0].contains("The SKDS minimum is biased"), "{lines:?}");
+        assert!(lines[1].contains("'x2' is constant in the first environment"), "{lines:?}");
+        assert!(lines[2].starts_with("The model is stable (spectral abscissa "), "{lines:?}");
+        assert!(lines[3..].iter().all(|line| !line.starts_with("Warning: ")), "{lines:?}");
+    }
+
+    #[test]
+    fn many_constant_variables_are_counted() {
+        let names = |count: usize| (0..count).map(|k| format!("v{k}")).collect::<Vec<_>>();
+        assert_eq!(constant_variables(&[]), None);
+        let two = constant_variables(&names(2)).unwrap();
+        assert!(two.starts_with("'v0', 'v1' are constant in the first environment"), "{two}");
+        let many = constant_variables(&names(13)).unwrap();
+        assert!(many.contains("'v9' and 3 more variables are constant"), "{many}");
+    }
+}
