@@ -81,8 +81,7 @@ step cargo run --release --locked --example quickstart target/quickstart.svg
 step cargo doc --release --locked --no-deps --lib --examples
 
 # What every composed shader costs on AMD's RDNA2: no spilled registers, no scratch memory, enough subgroups.
-cost=(--manifest-path tools/shader-cost/Cargo.toml --target-dir target/shader-cost --locked)
-step cargo fmt --check --manifest-path tools/shader-cost/Cargo.toml
-step cargo clippy "${cost[@]}" --all-targets -- -D warnings
-step cargo test "${cost[@]}"
+step cargo fmt --check --package shader-cost
+step cargo clippy --locked --package shader-cost --all-targets -- -D warnings
+step cargo test --locked --package shader-cost
 step tools/shader-cost/run.sh --brief

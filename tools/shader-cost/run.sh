@@ -6,4 +6,4 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 rm -rf target/shaders
 cargo run --quiet --release --locked --example shaders -- target/shaders
-cargo run --quiet --locked --manifest-path tools/shader-cost/Cargo.toml --target-dir target/shader-cost -- "$@" target/shaders
+cargo run --quiet --locked --package shader-cost -- "$@" target/shaders
