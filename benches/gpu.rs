@@ -3,7 +3,7 @@
 //! speed. Throughput is in floating-point operations, as in `benches/loss.rs`, so that rates can be compared.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use skds::bench::problem;
+use skds::bench::random_problem;
 use skds::engine::gpu::GpuEngine;
 use skds::engine::gpu::adapters::{self, GpuKind};
 use skds::engine::{Adam, Loss, LossSpec, Training, TrainingSpec};
@@ -30,7 +30,7 @@ fn losses(c: &mut Criterion) {
             for &kind in KernelKind::ALL {
                 let mut group = c.benchmark_group(format!("{device}/{objective}/{kind}/{estimator}"));
                 for &(n, d) in sizes {
-                    let (data, parameters) = problem(n, d);
+                    let (data, parameters) = random_problem(n, d);
                     let kernel = kind.with_bandwidth((d as f64).sqrt()).expect("a valid bandwidth");
                     let spec = LossSpec { objective, kernel, estimator };
                     let mut gradient = parameters.zeros_like();

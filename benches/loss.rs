@@ -1,15 +1,15 @@
 //! Value and gradient for objective × kernel × estimator over n and d, and the machine's matrix-multiply rate in
 //! the same run.
 //!
-//! Throughput is reported in "elements" that are floating-point operations: for the `linear` estimator those of the
-//! drift and its backward product (4 n d²), for `u` those of the tiles (6 n² d), so that rates can be read beside
-//! `matmul`, whose elements are operations too. What the pairs themselves cost is what is missing to that rate.
+//! An "element" of the throughput is a floating-point operation: for the `linear` estimator those of the drift and its backward
+//! product (4 n d²), for `u` those of the tiles (6 n² d). The rates are therefore comparable with `matmul`, and the pairs
+//! themselves account for the difference.
 
 mod common;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use skds::Matrix;
-use skds::bench::problem;
+use skds::bench::random_problem;
 use skds::engine::{Engine, LossSpec, cpu::CpuEngine};
 use skds::kernel::KernelKind;
 use skds::objective::{Estimator, Objective};
@@ -40,7 +40,7 @@ fn losses(c: &mut Criterion) {
             for &kind in KernelKind::ALL {
                 let mut group = c.benchmark_group(format!("{objective}/{kind}/{estimator}"));
                 for &(n, d) in sizes {
-                    let (data, parameters) = problem(n, d);
+                    let (data, parameters) = random_problem(n, d);
                     let kernel = kind.with_bandwidth((d as f64).sqrt()).expect("a valid bandwidth");
                     let spec = LossSpec { objective, kernel, estimator };
                     let mut gradient = parameters.zeros_like();

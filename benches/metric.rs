@@ -1,4 +1,4 @@
-//! What the metrics take for samples of normal laws that differ in place and size.
+//! Times of the metrics on samples of normal laws that differ in mean and sample size.
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use rand::SeedableRng;

@@ -1,8 +1,7 @@
 //! A whole training step beside its matrix products alone, in the same run.
 //!
-//! Throughput is reported in "elements" that are floating-point operations of the products (forward and backward,
-//! 4 · rows · d · units), so the rates of a step and of `products` can be read beside each other: their ratio is what
-//! drawing the batch, pairs, penalty, the look for NaN and Adam cost.
+//! An "element" of the throughput is a floating-point operation of the products (forward and backward, 4 · rows · d · units). The
+//! ratio of the rates of `products` and a step is the cost of drawing the batch, the pairs, the penalty, the check for NaN and Adam.
 
 mod common;
 
@@ -10,7 +9,7 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use skds::Matrix;
-use skds::bench::training::training;
+use skds::bench::training::random_training;
 use skds::engine::Place;
 use skds::model::PenaltyKind;
 use std::time::Duration;
@@ -34,7 +33,8 @@ fn steps(c: &mut Criterion) {
             });
         });
         for kind in [None, Some(PenaltyKind::Ingoing), Some(PenaltyKind::Both)] {
-            let mut training = training(&Place::Cpu, d, hidden, kind).expect("the data suits the model");
+            let mut training =
+                random_training(&Place::Cpu, d, hidden, kind).expect("the data suits the model");
             let name = kind.map_or("no penalty", PenaltyKind::name);
             group.bench_function(BenchmarkId::new("step", name), |b| {
                 b.iter(|| training.step().expect("finite"));

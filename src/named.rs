@@ -1,10 +1,10 @@
-//! Choices that have a name on the command line, in files and in reports.
+//! Enums whose variants have names on the command line, in files and in reports.
 
 /// Gives an enum of plain variants `ALL`, `name()`, `Display` and a `FromStr` whose error lists the known names.
 macro_rules! named {
     ($choice:ident, $what:literal, { $($variant:ident => $name:literal),+ $(,)? }) => {
         impl $choice {
-            /// Every choice there is.
+            /// All variants.
             pub const ALL: &[$choice] = &[$($choice::$variant),+];
 
             /// The name on the command line, in files and in reports.
@@ -36,7 +36,7 @@ macro_rules! named {
 }
 pub(crate) use named;
 
-/// Serialises what has a name by it.
+/// Serialises a value by its name.
 pub(crate) mod by_name {
     use serde::{Deserialize, Deserializer, Serializer, de};
 
@@ -47,14 +47,14 @@ pub(crate) mod by_name {
         serializer.collect_str(value)
     }
 
-    /// Numbers are taken too, as they stand in a file without quotes.
+    /// Numbers without quotes are accepted, too.
     pub fn deserialize<'de, V: std::str::FromStr<Err = crate::Error>, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<V, D::Error> {
         Given::deserialize(deserializer)?.parse()
     }
 
-    /// A name, or a number that stands for one.
+    /// A name, or a number in place of one.
     #[derive(Deserialize)]
     #[serde(untagged)]
     enum Given {
@@ -74,7 +74,7 @@ pub(crate) mod by_name {
         }
     }
 
-    /// The same for what may be missing.
+    /// The same for optional values.
     pub mod optional {
         use super::Given;
         use serde::{Deserialize, Deserializer, Serializer};

@@ -1,6 +1,6 @@
 //! The peak memory of a computation, measured in a process of its own.
 
-use super::{Case, problem, training};
+use super::{Case, random_problem, training};
 use crate::engine::cpu::CpuEngine;
 use crate::engine::{Engine, Loss, Place};
 use crate::model::PenaltyKind;
@@ -101,7 +101,7 @@ pub fn measure(workload: MemoryWorkload) -> Result<Memory> {
     let start = Instant::now();
     let (what, state_bytes) = match workload {
         MemoryWorkload::Training { d } => {
-            let mut training = training::training(&Place::Cpu, d, 0, Some(PenaltyKind::Both))?;
+            let mut training = training::random_training(&Place::Cpu, d, 0, Some(PenaltyKind::Both))?;
             for _ in 0..5 {
                 training.step()?;
             }
@@ -109,7 +109,7 @@ pub fn measure(workload: MemoryWorkload) -> Result<Memory> {
             (format!("training, d = {d}, batch 512"), 3 * 4 * (d * d + 2 * d))
         }
         MemoryWorkload::AllPairs { n, d } => {
-            let (data, parameters) = problem(n, d);
+            let (data, parameters) = random_problem(n, d);
             let mut loss: Box<dyn Loss<f32>> =
                 CpuEngine.load(&data, &Case::skds(Estimator::U, n, d).spec()?)?;
             loss.evaluate(&parameters, Some(&mut parameters.zeros_like()))?;

@@ -18,7 +18,7 @@ pub mod training;
 
 pub use machine::Machine;
 pub use measurement::Measurement;
-pub use problem::{Case, problem};
+pub use problem::{Case, random_problem};
 pub use timing::{Contender, Effort, Ratio, Steadiness, Timing, race};
 
 use crate::Result;
@@ -26,7 +26,7 @@ use crate::engine::Place;
 
 /// A contender that evaluates a loss and its gradient.
 fn evaluation(place: &Place, case: Case) -> Result<Contender<'static>> {
-    let (data, parameters) = problem(case.n, case.d);
+    let (data, parameters) = random_problem(case.n, case.d);
     let mut loss = place.load(&data, &case.spec()?)?;
     let mut gradient = parameters.zeros_like();
     Ok(Contender::new(case.name(), move || loss.evaluate(&parameters, Some(&mut gradient))))

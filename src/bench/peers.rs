@@ -4,7 +4,7 @@
 //! file. Their values and gradients must agree before anything is timed. Then they run in turns.
 
 use super::timing::{Contender, Effort, Ratio, race};
-use super::{Case, Measurement, problem};
+use super::{Case, Measurement, random_problem};
 use crate::data::{Array, write_arrays};
 use crate::engine::{Engine, Loss, Place, cpu::CpuEngine};
 use crate::kernel::KernelKind;
@@ -165,7 +165,7 @@ impl Python {
 
     /// Compares one case: values first, then times.
     pub fn compare(&mut self, peer: Peer, case: Case, effort: Effort) -> Result<PeerTimes> {
-        let (data, parameters) = problem(case.n, case.d);
+        let (data, parameters) = random_problem(case.n, case.d);
         let mut loss: Box<dyn Loss<f32>> = CpuEngine.load(&data, &case.spec()?)?;
         let mut gradient = parameters.zeros_like();
         let value = loss.evaluate(&parameters, Some(&mut gradient))?;

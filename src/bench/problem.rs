@@ -88,7 +88,7 @@ impl Case {
 }
 
 /// Standard normal samples and a random linear model with diagonal noise. The same size gives the same numbers.
-pub fn problem(n: usize, d: usize) -> (Dataset, Parameters<f32>) {
+pub fn random_problem(n: usize, d: usize) -> (Dataset, Parameters<f32>) {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let mut matrix = |rows: usize, cols: usize, scale: f64| {
         Matrix::from_fn(rows, cols, |_, _| {
@@ -154,8 +154,11 @@ mod tests {
 
     #[test]
     fn problems_are_the_same_each_time_and_exact_in_f32() {
-        let (data, parameters) = problem(10, 3);
-        assert_eq!((data.clone().samples(), &parameters), (problem(10, 3).0.samples(), &problem(10, 3).1));
+        let (data, parameters) = random_problem(10, 3);
+        assert_eq!(
+            (data.clone().samples(), &parameters),
+            (random_problem(10, 3).0.samples(), &random_problem(10, 3).1)
+        );
         assert!(data.samples().as_slice().iter().all(|v| f64::from(*v as f32) == *v));
     }
 }

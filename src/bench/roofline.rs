@@ -1,7 +1,7 @@
 //! How close each evaluation comes to the device's matrix-multiply and memory rates, measured in the same run.
 
 use super::timing::{Contender, Effort, race};
-use super::{Case, Measurement, evaluation, problem};
+use super::{Case, Measurement, evaluation, random_problem};
 use crate::engine::Place;
 use crate::kernel::KernelKind;
 use crate::numeric::matmul;
@@ -131,7 +131,7 @@ fn triad(bytes: usize) -> Contender<'static> {
 fn gpu_rates(place: &Place) -> Result<Rates> {
     let engine = place.gpu().expect("a GPU");
     let (n, d) = if place.is_software() { (512, 256) } else { (4096, 2048) };
-    let (data, parameters) = problem(n, d);
+    let (data, parameters) = random_problem(n, d);
     let mut loss = engine.load_gpu(&data, &Case::skds(Estimator::Linear, n, d).spec()?)?;
     let mut gflops: f64 = 0.0;
     for _ in 0..3 {

@@ -53,7 +53,7 @@ fn parameters(d: usize, hidden: usize, rng: &mut ChaCha8Rng) -> Parameters<f32> 
 }
 
 /// A training of SKDS on random samples, with the paper's settings except for the kind of penalty.
-pub fn training(
+pub fn random_training(
     place: &Place,
     d: usize,
     hidden: usize,
@@ -85,7 +85,7 @@ pub fn steps(place: &Place, effort: Effort, watch: &mut dyn FnMut()) -> Result<V
     for &(d, hidden) in sizes {
         let units = d * hidden.max(1);
         let model = if hidden == 0 { "linear".into() } else { format!("MLP of {hidden}") };
-        let mut training = training(place, d, hidden, Some(PenaltyKind::Both))?;
+        let mut training = random_training(place, d, hidden, Some(PenaltyKind::Both))?;
         let step = Contender::new(format!("step, {model}"), move || {
             training.step()?;
             // Asking for the state waits for a GPU to finish; on the CPU it costs nothing.

@@ -1,11 +1,10 @@
 //! One `.npy` array inside an archive: its header, and its entries one at a time.
 //!
-//! A header is a few bytes of text that may come from anywhere: it is read here, with every length checked before
-//! it is multiplied or allocated.
+//! Headers may come from untrusted files, so every length is checked before it is multiplied or allocated.
 
 use std::io::Read;
 
-/// Headers name one type and a few lengths; numpy itself refuses more than 10 000 characters.
+/// The longest header in bytes. Headers name one type and a few lengths; numpy itself refuses more than 10 000 characters.
 const MAX_HEADER: usize = 64 * 1024;
 /// The bytes decoded at a time.
 const CHUNK: usize = 64 * 1024;

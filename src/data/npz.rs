@@ -12,19 +12,19 @@ use zip::ZipArchive;
 
 type Archive = ZipArchive<BufReader<File>>;
 
-/// Longer names are no names; the limit keeps a hostile type string from asking for memory.
+/// The longest name in bytes. The limit keeps a hostile type string from asking for memory.
 pub(super) const MAX_NAME_BYTES: u64 = 16 * 1024;
 
-/// Bytes that are read to find out what is in an archive, at most.
+/// The largest list of entries of an archive, in bytes.
 const MOST_DIRECTORY: u64 = 1 << 20;
-/// Names in a sentence.
+/// Names listed in an error.
 const LISTED: usize = 20;
 
 pub(super) fn read(path: &Path, file: File, limits: &SizeLimits) -> Result<Raw> {
     read_arrays(&mut open(path, file)?, limits).map_err(|problem| Error::file(path, problem))
 }
 
-/// Rows and variables of an archive, as its header says; no sample is read.
+/// The numbers of rows and variables of an archive, from its header alone.
 pub(super) fn shape(path: &Path, file: File) -> Result<(usize, usize)> {
     let layout = open(path, file)
         .and_then(|mut archive| read_layout(&mut archive).map_err(|problem| Error::file(path, problem)))?;
@@ -35,7 +35,7 @@ fn open(path: &Path, file: File) -> Result<Archive> {
     let not = |error: &dyn std::fmt::Display| {
         Error::file(path, format!("is not an .npz file, expected a zip of arrays: {error}"))
     };
-    // The list of entries is read as a whole and takes many times its size: once with a limit, and then for good.
+    // The zip crate reads the list of entries as a whole, and it takes many times its size in memory. So it is first read with a limit.
     let mut bounded = Bounded::new(BufReader::new(&file));
     bounded.allow(MOST_DIRECTORY);
     let listed = ZipArchive::new(&mut bounded).map(|_| ());
@@ -49,7 +49,7 @@ fn open(path: &Path, file: File) -> Result<Archive> {
 }
 
 fn read_arrays(archive: &mut Archive, limits: &SizeLimits) -> std::result::Result<Raw, String> {
-    // Everything small first: the samples are read once it is known that the rest fits them.
+    // The samples are large, so they are read last, when everything else is known to fit them.
     let layout = read_layout(archive)?;
     let (rows, dim) = (layout.rows, layout.dim);
     limits.check_variables(dim)?;
@@ -64,7 +64,7 @@ fn read_arrays(archive: &mut Archive, limits: &SizeLimits) -> std::result::Resul
 
 /// The arrays of an archive: each is a file that ends in `.npy`.
 fn array_names(archive: &Archive) -> impl Iterator<Item = String> {
-    // A file whose name is not text is no array that anyone asked for.
+    // A file whose name is not text cannot be one of the arrays.
     archive.file_names().flatten().filter_map(|file| Some(file.strip_suffix(".npy")?.to_owned()))
 }
 
@@ -72,7 +72,7 @@ fn has(archive: &Archive, name: &str) -> bool {
     array_names(archive).any(|found| found == name)
 }
 
-/// An array that is optional must not be left out because of a capital letter.
+/// Refuses optional arrays that differ from their names in capital letters, which would otherwise be ignored.
 fn check_spelling(archive: &Archive) -> std::result::Result<(), String> {
     for expected in ["env", "targets", "names"] {
         let like = |name: &String| name.eq_ignore_ascii_case(expected);
@@ -100,7 +100,7 @@ fn with_array<T>(
         .map_err(|problem| format!("array `{name}` {problem}"))
 }
 
-/// What is known of `x` before its entries are read.
+/// The shape and type of `x`, from its header.
 struct ArrayLayout {
     rows: usize,
     dim: usize,
@@ -158,10 +158,9 @@ fn read_samples(
     })
 }
 
-/// Zeros for `rows` × `dim` numbers, or a sentence when there is no room for them.
+/// Zeros for `rows` × `dim` numbers, or an error if they do not fit into memory.
 ///
-/// Asks first and then takes the zeros from the system, which hands out memory only as it is filled: an archive
-/// that lies about its size costs nothing.
+/// The operating system provides zeroed memory only as it is written to, so an archive that lies about its size costs nothing.
 fn reserve(rows: usize, dim: usize) -> std::result::Result<Vec<f64>, String> {
     let fits = |&count: &usize| Vec::<f64>::new().try_reserve_exact(count).is_ok();
     match rows.checked_mul(dim).filter(fits) {
@@ -247,7 +246,7 @@ fn read_targets(
             return Err(format!("has {environments} rows, expected at most the {rows} rows of `x`"));
         }
         header.check_size(number.size() as u64, stored)?;
-        // Grows with what is really there: the archive's word on its size is not enough to allocate on.
+        // Grows with the entries that are really there, because the declared size may be false.
         let mut flags = Vec::new();
         npy::for_each(reader, number.size(), environments * dim, |k, bytes| {
             let value = number.decode(bytes).as_f64();

@@ -11,20 +11,20 @@ pub struct Standardization {
     pub scale: Vec<f64>,
 }
 
-/// A deviation that is smaller, beside the mean, is rounding.
+/// A standard deviation below this share of the mean counts as rounding.
 const ROUNDING: f64 = 1e-12;
 
 impl Standardization {
     /// Mean and standard deviation (divided by n) of the first environment.
     ///
-    /// A variable that is [constant](Dataset::constant_variables) there is measured by its deviation within the other environments, or from one
-    /// environment to another; one that never changes keeps its unit.
+    /// A variable that is [constant](Dataset::constant_variables) there is scaled by its deviation within the other environments, or
+    /// else by its deviation over all environments. A variable that never changes keeps its unit.
     pub fn of(data: &Dataset) -> Self {
         let (mean, scale) = (0..data.dim()).map(|j| of_variable(data, j)).unzip();
         Standardization { mean, scale }
     }
 
-    /// Maps standard units to the data's: what undoes this.
+    /// The inverse map, from standard units to the data's.
     pub fn inverse(&self) -> Self {
         Standardization {
             mean: self.mean.iter().zip(&self.scale).map(|(mean, scale)| -mean / scale).collect(),
@@ -45,14 +45,14 @@ impl Standardization {
         (value - self.mean[j]) / self.scale[j]
     }
 
-    /// The samples in standard units.
+    /// The dataset with its samples in standard units.
     pub fn apply(&self, data: &Dataset) -> Dataset {
         let mut standard = data.clone();
         self.apply_to(&mut standard.samples);
         standard
     }
 
-    /// Rows in the data's units in standard ones.
+    /// Maps rows from the data's units to standard units.
     pub fn apply_to(&self, samples: &mut Matrix<f64>) {
         for i in 0..samples.rows() {
             for (j, value) in samples.row_mut(i).iter_mut().enumerate() {
@@ -61,7 +61,7 @@ impl Standardization {
         }
     }
 
-    /// Rows in standard units back in the data's own.
+    /// Maps rows from standard units back to the data's.
     pub fn undo(&self, samples: &mut Matrix<f64>) {
         for i in 0..samples.rows() {
             for (j, value) in samples.row_mut(i).iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! Writes the files that [`Dataset::read`] reads; the same data gives the same bytes.
+//! Writes the files that [`Dataset::read`] reads. The same data gives the same bytes.
 
 use super::csv::{ENV, is_env, is_like_env, is_number};
 use super::{Dataset, check_names, npz};
@@ -12,7 +12,7 @@ use zip::{CompressionMethod, DateTime, ZipWriter};
 /// The length of an .npy header is a multiple of this.
 const HEADER_GRAIN: usize = 64;
 
-/// The forms of data files.
+/// The formats of data files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DataFormat {
     Npz,
@@ -20,8 +20,7 @@ pub(crate) enum DataFormat {
 }
 
 impl DataFormat {
-    /// The form of a file to be written, if data with these names can be written there: to be asked before the work
-    /// whose result it is for.
+    /// The format of a file to write, if it can hold data with these names. Check it before long computations.
     pub(crate) fn of(path: &Path, names: &[String]) -> Result<DataFormat> {
         let format = match path.extension().map(|e| e.to_string_lossy().to_ascii_lowercase()).as_deref() {
             Some("npz") => DataFormat::Npz,
@@ -34,7 +33,7 @@ impl DataFormat {
         check_names(names, names.len()).map_err(|problem| Error::file(path, problem))?;
         let all_numbers = names.iter().all(|name| is_number(name));
         let refused = |name: &&String| match format {
-            // What the reader would take for something else than a variable's name.
+            // The reader would not take these for names of variables.
             DataFormat::Csv => is_env(name) || is_like_env(name) || name.trim() != *name || all_numbers,
             DataFormat::Npz => 4 * name.chars().count() as u64 > npz::MAX_NAME_BYTES || name.ends_with('\0'),
         };
@@ -58,8 +57,8 @@ impl DataFormat {
 impl Dataset {
     /// Writes an `.npz` or `.csv` file, by the extension of `path`.
     ///
-    /// The csv form of data with several environments, or with targets, needs a second file: it is written to
-    /// [`targets_beside`](Self::targets_beside) the first.
+    /// Csv data with several environments or targets needs a second file, which is written
+    /// [beside](Self::targets_beside) the first.
     pub fn write(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         let environments = self.environments() > 1 || self.targets.as_slice().contains(&true);
@@ -74,7 +73,7 @@ impl Dataset {
         }
     }
 
-    /// Where [`write`](Self::write) puts the targets of csv data: `data.targets.csv` for `data.csv`.
+    /// The path to which [`write`](Self::write) writes the targets of csv data: `data.targets.csv` for `data.csv`.
     pub fn targets_beside(path: impl AsRef<Path>) -> PathBuf {
         path.as_ref().with_extension("targets.csv")
     }
@@ -141,7 +140,7 @@ impl Dataset {
     }
 }
 
-/// A named array of an `.npz` file that is no dataset.
+/// A named array of an `.npz` file.
 pub(crate) struct Array<'a> {
     pub name: &'a str,
     pub shape: Vec<usize>,
@@ -163,8 +162,10 @@ pub(crate) fn write_arrays(path: &Path, arrays: &[Array<'_>]) -> Result<()> {
     })
 }
 
-/// Writes a whole archive. A `ZipWriter` that meets an error tries to finish all the same and prints what comes of it, so it
-/// hears of none: the first one is kept and told at the end.
+/// Writes a whole archive.
+///
+/// After an error, a `ZipWriter` still tries to finish the archive and prints further errors. An [`ErrorKeeper`] therefore hides
+/// errors from it, and returns the first one at the end.
 fn in_archive<W: Write + Seek>(
     writer: W,
     fill: impl FnOnce(&mut ZipWriter<ErrorKeeper<W>>) -> io::Result<()>,
@@ -176,7 +177,7 @@ fn in_archive<W: Write + Seek>(
 
 struct ErrorKeeper<W> {
     writer: W,
-    /// Where the next byte goes, or would go.
+    /// The position of the next byte.
     position: u64,
     failed: Option<io::Error>,
 }
@@ -232,7 +233,7 @@ fn array<W: Write + Seek>(
     let bytes = shape.iter().fold(item as u64, |product, n| product.saturating_mul(*n as u64));
     let options = SimpleFileOptions::default()
         .compression_method(CompressionMethod::Stored)
-        // Every archive is of the same day: only so are its bytes those of the data.
+        // Every archive has the same date, so that its bytes depend on the data alone.
         .last_modified_time(DateTime::default())
         .large_file(bytes > u64::from(u32::MAX) - (1 << 16));
     zip.start_file(format!("{name}.npy"), options)?;

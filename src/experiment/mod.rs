@@ -2,7 +2,7 @@
 //!
 //! An [`ExperimentPlan`] names systems, seeds and methods. A [`Runner`] runs each [`Method`] on each dataset and keeps every
 //! [`MethodRun`], a cell of the experiment, in a file of its own. Nothing is therefore computed twice, and shards of an experiment can share a folder.
-//! Medians and Wilcoxon's signed-rank test ([`wilcoxon_below`]) tell which method is better, and [`box_panels`] draws the
+//! Medians and Wilcoxon's signed-rank test ([`wilcoxon_below`]) tell which method is better, and box plots show the
 //! distances. [`Figure1`] is the paper's Figure 1.
 
 mod figure1;
@@ -16,11 +16,11 @@ mod wilcoxon;
 
 pub use figure1::{Figure1, Figure1Numbers};
 pub use method::{FittedMethod, Method, MethodSettings, PredictionTask};
-pub use picture::box_panels;
+pub(crate) use picture::box_panels;
 pub use plan::{DatasetPlace, ExperimentPlan, MethodPlan, Published, Shard, SystemPlan};
-pub use program::end_programs;
+pub(crate) use program::end_programs;
 pub use run::{InterventionResult, MethodRun, Observer, Runner};
-pub use table::{
-    Measure, Summary, comparison, medians_text, published_text, seconds_text, significance_text, summaries,
+pub(crate) use table::{
+    Measure, Summary, medians_text, published_text, seconds_text, significance_text, summaries,
 };
 pub use wilcoxon::{Wilcoxon, wilcoxon_below};

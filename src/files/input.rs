@@ -1,11 +1,11 @@
-//! Text files, with sentences that name them.
+//! Reads text files, with errors that name the file.
 
 use crate::{Error, Result};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// Bytes of a text at most: no settings, plans or lists of functions come near.
+/// The largest text file in bytes, far above any settings, plans or lists of functions.
 const MOST: u64 = 16 << 20;
 
 /// The text of a file.
@@ -17,14 +17,14 @@ pub(crate) fn text(path: &Path) -> Result<String> {
     if text.len() as u64 > MOST {
         return Err(Error::file(
             path,
-            format!("has more than {MOST} bytes, expected a text of at most so many"),
+            format!("has more than {MOST} bytes, expected a text of at most {MOST} bytes"),
         ));
     }
     Ok(text)
 }
 
 #[cfg(feature = "cli")]
-/// What a TOML file says; an error names the line.
+/// The contents of a TOML file. An error names the line.
 pub(crate) fn toml<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T> {
     let text = text(path)?;
     ::toml::from_str(&text).map_err(|error| {

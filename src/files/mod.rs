@@ -1,4 +1,4 @@
-//! Texts that come in, files that go out, and the hashes that tell them apart.
+//! Reads text files, writes files atomically, and hashes them.
 
 pub(crate) mod hash;
 pub(crate) mod input;

@@ -1,7 +1,7 @@
-//! The way from bytes to a name: a file appears whole or not at all, and once it has its name a power cut does not take it.
+//! Writes files atomically and durably: a file appears whole or not at all, and survives a power cut once it has its name.
 //!
-//! Bytes reach the disk before a name leads to them, and the folder that holds the name reaches it before the caller hears of
-//! success. Everything that leaves files goes through here.
+//! The bytes reach the disk before the name does, and the folder reaches the disk before the caller hears of success. All files
+//! that the program leaves are written here.
 
 use crate::{Error, Result};
 use std::fs::File;
@@ -9,14 +9,14 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
-/// Links in a row before they count as a circle, as on Linux.
+/// The number of links to follow before they count as a circle, as on Linux.
 const MOST_LINKS: usize = 40;
 
 /// Creates or replaces `path` with what `write` writes.
 ///
-/// The bytes go to a temporary name in the same folder, reach the disk, and only then take the final name: a
-/// crash or a full disk leaves an earlier file of that name as it was, and no debris. If `path` is a link, the file it leads to
-/// is replaced and the link stays. A device or a pipe is written to as it is.
+/// The bytes go to a temporary file in the same folder, which takes the final name only when it is on the disk. After a crash or
+/// with a full disk, an earlier file of that name stays as it was. If `path` is a link, its target is replaced and the link stays.
+/// A device or a pipe is written to directly.
 pub(crate) fn write_atomically(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
@@ -24,22 +24,22 @@ pub(crate) fn write_atomically(
     replace(path, write).map_err(|source| Error::Io { action: "write", path: path.into(), source })
 }
 
-/// Makes a folder and those it lies in, unless it is there.
+/// Creates a folder and its parents, if they do not exist.
 pub(crate) fn create_folder(path: &Path) -> Result<()> {
     create_all(path).map_err(|source| Error::Io { action: "create", path: path.into(), source })
 }
 
-/// Gives a finished file, or a folder of them, another name on the same disk; a file of that name is replaced.
+/// Renames a finished file, or a folder of finished files, on the same disk. A file of that name is replaced.
 pub(crate) fn rename(from: &Path, to: &Path) -> Result<()> {
     renamed(from, to).map_err(|source| Error::Io { action: "write", path: to.into(), source })
 }
 
-/// Moves something as it is, finished or not, to a name that is free on the same disk.
+/// Moves a file or folder, finished or not, to an unused name on the same disk.
 pub(crate) fn relocate(from: &Path, to: &Path) -> Result<()> {
     named(from, to).map_err(|source| Error::Io { action: "move", path: from.into(), source })
 }
 
-/// Gives a finished file a second name, or a copy where the disk has no second names; a file of that name is replaced.
+/// Makes a hard link to a finished file, or a copy where the disk has no hard links. A file of that name is replaced.
 pub(crate) fn link(from: &Path, to: &Path) -> Result<()> {
     linked(from, to).map_err(|source| Error::Io { action: "write", path: to.into(), source })
 }
@@ -52,7 +52,7 @@ fn replace(path: &Path, write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<
         return writer.flush();
     }
     let path = &end_of_links(path)?;
-    // Asked first, because the answer then names no temporary file.
+    // Checked first, so that the error does not name a temporary file.
     std::fs::metadata(folder_of(path))?;
     let temporary = temporary_beside(path)?;
     let mut writer = BufWriter::new(temporary.as_file());
@@ -63,7 +63,7 @@ fn replace(path: &Path, write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<
     persist(temporary, path)
 }
 
-/// A temporary file becomes `path`.
+/// Renames a temporary file to `path`.
 fn persist(temporary: NamedTempFile, path: &Path) -> io::Result<()> {
     step(Step::SyncFile, temporary.path())?;
     temporary.as_file().sync_all()?;
@@ -88,12 +88,12 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// Whether something is there that is neither a file nor a folder: a terminal, a pipe, /dev/null. None of them is replaced.
+/// Whether the path is neither a file nor a folder, such as a terminal, a pipe or /dev/null. None of them is replaced.
 fn is_special(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|data| !data.is_file() && !data.is_dir())
 }
 
-/// What a path leads to; nothing needs to be there yet.
+/// The end of a chain of links, which need not exist yet.
 fn end_of_links(path: &Path) -> io::Result<PathBuf> {
     let mut end = path.to_path_buf();
     for _ in 0..MOST_LINKS {
@@ -116,7 +116,7 @@ fn create_all(path: &Path) -> io::Result<()> {
     create_all(folder_of(path))?;
     match std::fs::create_dir(path) {
         Ok(()) => sync_folder(folder_of(path)),
-        // Someone else was faster.
+        // Another process was faster.
         Err(_) if path.is_dir() => Ok(()),
         Err(error) => Err(error),
     }
@@ -141,7 +141,7 @@ fn named(from: &Path, to: &Path) -> io::Result<()> {
 fn linked(from: &Path, to: &Path) -> io::Result<()> {
     step(Step::SyncFile, from)?;
     sync(from)?;
-    // Where there is something already, or the disk has no second names, a copy takes the place as a new file does.
+    // If the name exists, or the disk has no hard links, a copy takes its place.
     match step(Step::Link, to).and_then(|()| std::fs::hard_link(from, to)) {
         Ok(()) => sync_folder(folder_of(to)),
         Err(_) => copied(from, to),
@@ -159,10 +159,10 @@ fn sync(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// A name is on the disk once its folder is.
+/// Brings a name to the disk: it is there when its folder is.
 fn sync_folder(folder: &Path) -> io::Result<()> {
     step(Step::SyncFolder, folder)?;
-    // Only Unix opens folders, and not every file system there has something to do for them.
+    // Only Unix can open folders, and not every file system supports syncing them.
     #[cfg(unix)]
     match sync(folder) {
         Err(error) if !matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => {
@@ -173,7 +173,7 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What is about to happen; tests watch the order, and have one of them fail.
+/// The next step. Tests record the order, and make single steps fail.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Step {
     Write,

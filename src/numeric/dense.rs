@@ -13,7 +13,7 @@ use rayon::prelude::*;
 
 /// Columns that are solved for at a time: fixed, so that threads share the work without changing it.
 const SOLVE_COLS: usize = 128;
-/// A covariance may have eigenvalues this far below 0, relative to the largest: they are rounding.
+/// Eigenvalues of a covariance may lie this far below 0, relative to the largest, because of rounding.
 const NEGATIVE: f64 = 1e-8;
 
 /// P A = L U.
@@ -35,7 +35,7 @@ impl Lu {
         lu
     }
 
-    /// Replaces each column of `right` by A⁻¹ times it; what comes out is not finite if A is singular.
+    /// Replaces each column of `right` by A⁻¹ times it. The result is not finite if A is singular.
     pub(crate) fn solve_in_place(&self, right: MatMut<'_, f64>) {
         let (mut blocks, mut rest) = (Vec::new(), right);
         while rest.ncols() > 0 {
@@ -68,7 +68,7 @@ impl Lu {
         (sign, log)
     }
 
-    /// The inverse, where others have work of their own.
+    /// The inverse, computed on the calling thread.
     pub(crate) fn inverse_on_one_thread(&self) -> Mat<f64> {
         let d = self.factors.nrows();
         let mut inverse = Mat::identity(d, d);
@@ -76,7 +76,7 @@ impl Lu {
         inverse
     }
 
-    /// Like [`solve_in_place`](Self::solve_in_place), where others have work of their own.
+    /// Like [`solve_in_place`](Self::solve_in_place), on the calling thread.
     pub(crate) fn solve_on_one_thread(&self, right: MatMut<'_, f64>) {
         let d = self.factors.nrows();
         let scratch = solve::solve_in_place_scratch::<usize, f64>(d, right.ncols(), Par::Seq);

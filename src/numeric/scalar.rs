@@ -1,4 +1,4 @@
-//! The two precisions the CPU engine is written for.
+//! The two precisions of the CPU engine.
 
 use std::fmt::{Debug, Display};
 use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub, SubAssign};

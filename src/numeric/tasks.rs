@@ -2,14 +2,14 @@
 
 use rayon::prelude::*;
 
-/// A step below this many elementary operations stays on one thread. Low, because a thread that is left idle
-/// between two steps falls asleep, and waking it costs more than a small step.
+/// A step below this many elementary operations stays on one thread. The limit is low because an idle thread falls asleep between
+/// two steps, and waking it costs more than a small step.
 const PARALLEL_STEP: usize = 1 << 17;
 /// An evaluation below this many never leaves the calling thread.
 const PARALLEL_EVALUATION: usize = 1 << 22;
 
-/// Runs `f` on a thread of the pool if `work` elementary operations are worth it: from outside, every parallel
-/// step would put the calling thread to sleep and wake it again.
+/// Runs `f` on a thread of the pool if `work` elementary operations are worth it. Outside the pool, every parallel step would put
+/// the calling thread to sleep and wake it again.
 pub(crate) fn enter<R: Send>(work: usize, f: impl FnOnce() -> R + Send) -> R {
     if work < PARALLEL_EVALUATION { f() } else { rayon::scope(|_| f()) }
 }

@@ -1,4 +1,4 @@
-//! From numbers to places: ranges, ticks and frames.
+//! Axes: ranges, ticks and frames, which map numbers to positions.
 
 use super::canvas::{Anchor, Canvas, GREY, INK};
 use crate::Result;
@@ -6,20 +6,20 @@ use crate::Result;
 /// The size of letters in points.
 pub(super) const LETTERS: f64 = 14.0;
 
-/// About how wide a letter is, for leaving room: the viewer's font is not known.
+/// The approximate width of a letter, to reserve space: the viewer's font is not known.
 pub(super) const LETTER_WIDTH: f64 = 0.56 * LETTERS;
 
-/// How numbers are laid out along an axis.
+/// The scale of an axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scale {
-    /// Equal steps are equally long.
+    /// Equal differences have equal lengths.
     #[default]
     Linear,
-    /// Equal factors are equally long. Numbers that are not above 0 have no place.
+    /// Equal factors have equal lengths. Only positive numbers have a position.
     Log,
 }
 
-/// An interval that is shown: finite, not empty; above 0 on a logarithmic scale.
+/// The interval that an axis shows: finite, not empty, and above 0 on a logarithmic scale.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Range {
     pub(super) low: f64,
@@ -28,7 +28,7 @@ pub(super) struct Range {
 }
 
 impl Scale {
-    /// Whether a number has a place.
+    /// Whether a number has a position on this scale.
     pub(super) fn has(self, value: f64) -> bool {
         value.is_finite() && (self == Scale::Linear || value > 0.0)
     }
@@ -40,7 +40,7 @@ impl Range {
         Range::on(Scale::Linear, values)
     }
 
-    /// The same, of what has a place on a scale.
+    /// The same for the values that have a position on `scale`.
     pub(super) fn on(scale: Scale, values: impl Iterator<Item = f64>) -> Option<Range> {
         let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
         for value in values.filter(|v| scale.has(*v)) {
@@ -48,14 +48,14 @@ impl Range {
             high = high.max(value);
         }
         if low == high {
-            // One value alone: any width will do, as long as it can be told from 0.
+            // A single value: any width will do that is distinguishable from 0.
             let margin = if low == 0.0 { 1.0 } else { 0.5 * low.abs() };
             (low, high) = (low - margin, high + margin);
         }
         ((high - low).is_finite() && low < high).then_some(Range { low, high, scale })
     }
 
-    /// A little more at both ends, so that curves do not touch the frame.
+    /// A slightly larger interval, so that curves do not touch the frame.
     pub(super) fn padded(self) -> Range {
         const SHARE: f64 = 0.05;
         let Range { low, high, scale } = self;
@@ -121,7 +121,7 @@ impl Range {
     }
 }
 
-/// A number as a reader expects it: as few digits as tell `step` apart, and a true minus sign.
+/// A number as text, with as few digits as distinguish multiples of `step`, and a true minus sign.
 fn number(value: f64, step: f64) -> String {
     let order = |v: f64| v.abs().log10().floor() as i32;
     let text = if value == 0.0 && order(step) < -4 {
@@ -134,7 +134,7 @@ fn number(value: f64, step: f64) -> String {
     text.replace('-', "−")
 }
 
-/// A number by itself, to three digits.
+/// A single number as text, to three digits.
 pub(super) fn lone_number(value: f64) -> String {
     let rounded: f64 = format!("{value:.2e}").parse().unwrap_or(value);
     let plain = format!("{rounded}");
@@ -142,7 +142,7 @@ pub(super) fn lone_number(value: f64) -> String {
     text.replace('-', "−")
 }
 
-/// Mantissa and exponent, without zeros that say nothing.
+/// Mantissa and exponent, without trailing zeros.
 fn scientific(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$e}");
     match text.split_once('e') {
@@ -156,7 +156,7 @@ fn scientific(value: f64, decimals: usize) -> String {
 /// The length of a tick.
 const TICK: f64 = 5.0;
 
-/// A coordinate system and the rectangle of the picture that shows it.
+/// A coordinate system and its rectangle in the picture.
 #[derive(Clone, Copy)]
 pub(super) struct Frame {
     pub(super) left: f64,
@@ -167,7 +167,7 @@ pub(super) struct Frame {
     pub(super) y: Range,
 }
 
-/// Ticks with what is written beside them.
+/// Ticks with their labels.
 fn ticks(range: Range, count: f64) -> Vec<(f64, String)> {
     if range.scale == Scale::Log
         && let Some(values) = range.round_factors(count)
@@ -193,13 +193,13 @@ pub(super) fn ticks_beside(range: Range) -> Vec<(f64, String)> {
     ticks(range, 4.5)
 }
 
-/// The room that the numbers beside the vertical axis need.
+/// The width of the numbers beside the vertical axis.
 pub(super) fn numbers_width(range: Range) -> f64 {
     widest(&ticks_beside(range))
 }
 
 impl Frame {
-    /// The place of a point.
+    /// The position of a point in the picture.
     pub(super) fn place(&self, (x, y): (f64, f64)) -> (f64, f64) {
         (self.left + self.width * self.x.share(x), self.top + self.height * (1.0 - self.y.share(y)))
     }
@@ -211,7 +211,7 @@ impl Frame {
         canvas.curve(&[corners[0], corners[1], corners[2], corners[3], corners[0]], colour, 1.0)
     }
 
-    /// Ticks and numbers below, and the name of the axis. Gives the places of the ticks.
+    /// Draws ticks, numbers and the name of the horizontal axis. Returns the positions of the ticks.
     pub(super) fn draw_below(&self, canvas: &mut Canvas<'_>, label: &str) -> Result<Vec<f64>> {
         let bottom = self.top + self.height;
         let mut places = Vec::new();
@@ -226,7 +226,7 @@ impl Frame {
         Ok(places)
     }
 
-    /// The frame with ticks, numbers and the names of the axes.
+    /// Draws the frame with ticks, numbers and the names of the axes.
     pub(super) fn draw(&self, canvas: &mut Canvas<'_>, (x_label, y_label): (&str, &str)) -> Result<()> {
         self.outline(canvas, GREY)?;
         self.draw_below(canvas, x_label)?;

@@ -1,4 +1,4 @@
-//! Box plots: how values of several groups are spread, one group below the other.
+//! Box plots of several groups, one below the other.
 
 use super::axes::{Frame, LETTERS, Range, Scale};
 use super::canvas::{Anchor, Canvas, GREY, INK, WHITE};
@@ -14,27 +14,27 @@ const ROW: f64 = 24.0;
 const BOX: f64 = 13.0;
 /// Letters of names and notes.
 const SMALL: f64 = 0.86 * LETTERS;
-/// Whiskers reach to the last value within so many box lengths.
+/// Whiskers reach to the last value within this many interquartile ranges.
 const REACH: f64 = 1.5;
-/// How much of the colour the inside of a box has.
+/// The share of the group's colour inside a box.
 const TINT: f64 = 0.35;
 
 /// The values of a group in a box plot.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BoxGroup {
-    /// Beside the box.
+    /// The name, beside the box.
     pub name: String,
-    /// Of the box.
+    /// The colour of the box.
     pub colour: Colour,
-    /// What is spread. Infinite ones count, beyond the frame; NaN does not.
+    /// The values. Infinite values count and lie beyond the frame; NaN is ignored.
     pub values: Vec<f64>,
     /// A number to compare the median with, marked by a diamond.
     pub mark: Option<f64>,
-    /// At the other end of the row; empty for none.
+    /// A note at the other end of the row; empty for none.
     pub note: String,
 }
 
-/// What a box shows.
+/// The quartiles and whiskers of a group.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct BoxStatistics {
     /// First quartile, median, third quartile.
@@ -44,7 +44,7 @@ pub(super) struct BoxStatistics {
 }
 
 impl BoxStatistics {
-    /// Of a group; none if it has no value.
+    /// The statistics of a group; none if it has no value.
     pub(super) fn of(values: &[f64]) -> Option<BoxStatistics> {
         let mut sorted: Vec<f64> = values.iter().copied().filter(|v| !v.is_nan()).collect();
         sorted.sort_by(f64::total_cmp);
@@ -73,7 +73,7 @@ impl BoxStatistics {
     }
 }
 
-/// What the axis shows: all boxes, whiskers and marks.
+/// The interval that contains all boxes, whiskers and marks.
 pub(super) fn range(groups: &[BoxGroup], scale: Scale) -> Option<Range> {
     let spreads = groups.iter().filter_map(|group| BoxStatistics::of(&group.values));
     let marks = groups.iter().filter_map(|group| group.mark);
@@ -94,10 +94,10 @@ pub(super) fn room(groups: &[BoxGroup], title: &str) -> PanelLayout {
     }
 }
 
-/// Boxes, names and notes; the frame and its axis are drawn by others.
+/// Draws boxes, names and notes, but not the frame and its axis.
 pub(super) fn draw(canvas: &mut Canvas<'_>, frame: &Frame, groups: &[BoxGroup], scale: Scale) -> Result<()> {
     let right = frame.left + frame.width;
-    // What lies beyond the frame, or has no place on its scale, is at its edge.
+    // Values beyond the frame, or without a position on its scale, are drawn at its edge.
     let x = |value: f64| match (scale.has(value), value > 0.0) {
         (true, _) => frame.place((value, 0.0)).0.clamp(frame.left, right),
         (false, true) => right,

@@ -5,21 +5,21 @@ use plotters::backend::{DrawingBackend, SVGBackend};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{FontDesc, FontFamily, FontStyle, FontTransform, RGBAColor, ShapeStyle, TextStyle};
 
-/// The backend knows whole units only; drawing this many times larger keeps curves smooth.
+/// The backend rounds to whole units, so the drawing is this many times larger to keep curves smooth.
 const FINENESS: f64 = 10.0;
 
-/// Where a text stands relative to its place.
+/// The alignment of a text relative to its position.
 #[derive(Clone, Copy)]
 pub(super) enum Anchor {
-    /// Begins there.
+    /// The text begins at the position.
     Left,
-    /// Is centred there.
+    /// The text is centred at the position.
     Middle,
-    /// Ends there.
+    /// The text ends at the position.
     Right,
-    /// Is centred there and reads upwards.
+    /// The text reads upwards and is centred at the position.
     Upwards,
-    /// Ends there and reads upwards.
+    /// The text reads upwards and ends at the position.
     UpwardsTo,
 }
 
@@ -27,7 +27,7 @@ pub(super) const GREY: [u8; 3] = [120, 120, 120];
 pub(super) const INK: [u8; 3] = [38, 38, 38];
 pub(super) const WHITE: [u8; 3] = [255, 255, 255];
 
-/// Draws in points, x to the right and y down.
+/// A canvas with coordinates in points, x to the right and y down.
 pub(super) struct Canvas<'a> {
     backend: SVGBackend<'a>,
     /// The size of letters as a share of the size that the layout assumes.
@@ -75,7 +75,7 @@ pub(super) fn svg(
 }
 
 impl Canvas<'_> {
-    /// White all over.
+    /// Paints everything white.
     fn ground(&mut self, size: (f64, f64)) -> Result<()> {
         self.polygon(&[(0.0, 0.0), (size.0, 0.0), size, (0.0, size.1)], WHITE)
     }
@@ -85,7 +85,7 @@ impl Canvas<'_> {
         self.backend.draw_path(points, &style(colour, 1.0, width)).map_err(failed)
     }
 
-    /// A dashed straight line.
+    /// Draws a dashed straight line.
     pub(super) fn dashes(&mut self, from: (f64, f64), to: (f64, f64), colour: [u8; 3]) -> Result<()> {
         const DASH: f64 = 4.0;
         let length = (to.0 - from.0).hypot(to.1 - from.1);
@@ -103,7 +103,7 @@ impl Canvas<'_> {
         self.backend.fill_polygon(points, &style(colour, 1.0, 0.0)).map_err(failed)
     }
 
-    /// A dot with a white rim, visible on every ground.
+    /// Draws a dot with a white rim, which is visible on any background.
     pub(super) fn dot(&mut self, at: (f64, f64), colour: [u8; 3]) -> Result<()> {
         for (colour, radius) in [(WHITE, 5.5), (colour, 4.2)] {
             let style = style(colour, 1.0, 0.0);
@@ -112,7 +112,7 @@ impl Canvas<'_> {
         Ok(())
     }
 
-    /// `text` in letters of `size` points, centred vertically at `at`.
+    /// Writes `text` in letters of `size` points, centred vertically at `at`.
     pub(super) fn text(&mut self, text: &str, at: (f64, f64), size: f64, anchor: Anchor) -> Result<()> {
         self.styled_text(text, at, size, anchor, FontStyle::Normal)
     }
@@ -129,7 +129,7 @@ impl Canvas<'_> {
         anchor: Anchor,
         weight: FontStyle,
     ) -> Result<()> {
-        // XML has no control characters, not even escaped.
+        // XML does not allow control characters, not even escaped.
         let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         let (side, transform) = match anchor {
             Anchor::Left => (HPos::Left, FontTransform::None),

@@ -1,10 +1,10 @@
-//! Colours that keep their order in grey and for colour-blind readers.
+//! Colours that work in greyscale and for colour-blind readers.
 
-/// A colour for lines and dots, from the palette of Okabe and Ito: any two can be told apart by readers with
-/// each common form of colour blindness.
+/// A colour for lines and dots, from the palette of Okabe and Ito: readers with any common form of colour blindness can
+/// distinguish any two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Colour {
-    /// For the reference that others are compared with.
+    /// Black, for the reference that others are compared with.
     Black,
     /// Blue.
     Blue,

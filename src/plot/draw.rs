@@ -1,4 +1,4 @@
-//! The layout of a picture and what goes into each frame.
+//! Lays out a picture and draws what goes into each frame.
 
 use super::axes::{Frame, LETTER_WIDTH, LETTERS, Range, Scale, lone_number, numbers_width};
 use super::boxes;
@@ -14,12 +14,12 @@ use crate::{Error, Result};
 pub(super) const FRAME: (f64, f64) = (228.0, 228.0);
 /// The height of a line of text.
 pub(super) const TEXT_LINE: f64 = 1.45 * LETTERS;
-/// The space around everything and between panels.
+/// The space around the picture and between panels.
 const MARGIN: f64 = 14.0;
 /// The colour scale beside a frame: its distance from the frame and its width.
 pub(super) const SCALE: (f64, f64) = (10.0, 14.0);
 
-/// The room a panel takes: its frame, and what stands around it.
+/// The size of a panel's frame and of the space around it.
 pub(super) struct PanelLayout {
     pub(super) frame: (f64, f64),
     pub(super) left: f64,
@@ -27,14 +27,14 @@ pub(super) struct PanelLayout {
     pub(super) below: f64,
 }
 
-/// How an entry of a legend is shown.
+/// The symbol of a legend's entry.
 enum Swatch {
     Line,
     Dot,
     Diamond,
 }
 
-/// A picture whose panels have their places.
+/// A picture whose panels are placed.
 pub(super) struct Picture<'a> {
     title: &'a str,
     size: (f64, f64),
@@ -45,13 +45,13 @@ struct PlacedPanel<'a> {
     panel: &'a Panel,
     heatmap: Option<Heatmap>,
     frame: Frame,
-    /// Where the panel's title is centred vertically.
+    /// The vertical centre of the panel's title.
     heading: f64,
     legend_top: f64,
 }
 
 impl<'a> Picture<'a> {
-    /// Places panels in rows of so many columns. Every panel has passed its check.
+    /// Places panels in rows of `columns`. The caller has checked every panel.
     pub(super) fn new(title: &'a str, panels: &'a [Panel], columns: usize) -> Result<Self> {
         let mut parts = Vec::new();
         for panel in panels {
@@ -60,7 +60,7 @@ impl<'a> Picture<'a> {
             let room = room(panel, heatmap.as_ref(), y);
             parts.push((panel, heatmap, x, y, room));
         }
-        // Frames of a column begin at the same place.
+        // Frames of a column begin at the same x.
         let of_column = |k: usize, part: &dyn Fn(&PanelLayout) -> f64| {
             parts.iter().skip(k).step_by(columns).map(|(.., room)| part(room)).fold(0.0, f64::max)
         };
@@ -132,7 +132,7 @@ impl PlacedPanel<'_> {
                 boxes::axis(canvas, frame, x_label)?;
                 boxes::draw(canvas, frame, groups, *scale)?;
             }
-            // A whole number of points, so that squares end where pixels do.
+            // At whole points, so that squares end where pixels do.
             (Panel::Heatmap { .. }, heatmap) => {
                 let place = (frame.left.round(), frame.top.round());
                 let heatmap = heatmap.as_ref().expect("a panel of squares has them");
@@ -155,7 +155,7 @@ impl PlacedPanel<'_> {
     }
 }
 
-/// The squares of a panel that has some.
+/// The squares of a heatmap panel.
 fn heatmap(panel: &Panel) -> Option<Heatmap> {
     match panel {
         Panel::Heatmap { rows, columns, values, .. } => Some(Heatmap::new(rows, columns, values)),
@@ -176,7 +176,7 @@ fn room(panel: &Panel, heatmap: Option<&Heatmap>, y: Range) -> PanelLayout {
     }
 }
 
-/// What the axes of a panel show; for a heatmap, what its colour scale shows.
+/// The intervals of a panel's axes; for a heatmap, those of its colour scale.
 fn ranges(panel: &Panel, heatmap: Option<&Heatmap>) -> Result<(Range, Range)> {
     let found = match panel {
         Panel::Lines { lines, scales, points, verticals, horizontals, .. } => {
@@ -185,7 +185,7 @@ fn ranges(panel: &Panel, heatmap: Option<&Heatmap>) -> Result<(Range, Range)> {
                 .chain(points.iter().map(|p| p.at))
                 .filter(|&p| drawn(p))
                 .collect();
-            // Guides alone are nothing to see.
+            // A panel with guides alone would look empty.
             let shown = !places.is_empty();
             let x = Range::on(scales.0, places.iter().map(|p| p.0).chain(verticals.iter().copied()));
             let y = Range::on(scales.1, places.iter().map(|p| p.1).chain(horizontals.iter().copied()));
@@ -225,7 +225,7 @@ fn curve(canvas: &mut Canvas<'_>, frame: &Frame, line: &Line, scales: (Scale, Sc
         let places: Vec<_> = part.iter().map(|&p| frame.place(p)).collect();
         match places.as_slice() {
             [] => {}
-            // A point between two gaps is no line, but it is data.
+            // A single point between two gaps is drawn as a short line.
             &[(x, y)] => canvas.curve(&[(x, y), (x + 0.1, y)], line.colour.rgb(), 2.2)?,
             places => canvas.curve(places, line.colour.rgb(), 2.2)?,
         }
@@ -280,7 +280,7 @@ fn scale(canvas: &mut Canvas<'_>, frame: &Frame, levels: &[f64]) -> Result<()> {
     }
     let corners = [(left, bottom), (right, bottom), (right, frame.top), (left, frame.top), (left, bottom)];
     canvas.curve(&corners, GREY, 1.0)?;
-    // Numbers that would touch are left out: every second, every third …
+    // Only every second, third … number is written where they would touch.
     let stride = (TEXT_LINE / height).ceil() as usize;
     for (index, &level) in levels.iter().enumerate() {
         let at = bottom - height * (index + 1) as f64;

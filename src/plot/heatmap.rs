@@ -1,4 +1,4 @@
-//! A matrix as squares of colour with a name for each row and column.
+//! Heatmaps: a matrix as coloured squares, with a name for each row and column.
 
 use super::axes::{LETTERS, Range, numbers_width, ticks_beside};
 use super::canvas::{Anchor, Canvas, GREY, INK, WHITE};
@@ -6,25 +6,25 @@ use super::colour::diverging;
 use super::draw::{FRAME, PanelLayout, SCALE, TEXT_LINE};
 use crate::{Matrix, Result};
 
-/// The most squares along a side: beyond, squares are too small to see and files too large to open.
+/// The most squares along a side: with more, squares would be too small and files too large.
 const MOST: usize = 200;
 /// The most names along a side that are all shown.
 const ALL_NAMED: usize = 40;
 /// The letters of names where squares are small, and the distance of neighbouring names.
 const SMALL: f64 = 0.8 * LETTERS;
 const SMALL_LINE: f64 = 13.0;
-/// Longer names are cut.
+/// The length to which names are shortened.
 const NAME_CHARS: usize = 20;
-/// About how wide a letter of a name is, as a share of its size: names like capitals and digits, so more than elsewhere.
+/// The approximate width of a letter in names, as a share of its size: names have many capitals and digits, which are wide.
 const NAME_WIDTH: f64 = 0.67;
 /// The colour scale is at least this high, however few rows there are.
 const LEAST_SCALE: f64 = 120.0;
 const TICK: f64 = 5.0;
-/// Squares without a value.
+/// The colour of squares without a value.
 const ABSENT: [u8; 3] = [214, 214, 214];
 const GRID: [u8; 3] = [232, 232, 232];
 
-/// What is drawn: a matrix of few enough squares.
+/// A matrix with few enough squares to draw.
 pub(super) struct Heatmap {
     rows: Vec<String>,
     columns: Vec<String>,
@@ -38,7 +38,7 @@ pub(super) struct Heatmap {
 }
 
 impl Heatmap {
-    /// Takes a matrix with its names; large ones are taken together in blocks.
+    /// The squares of a matrix and its names. Entries of a large matrix are combined in blocks.
     pub(super) fn new(rows: &[String], columns: &[String], values: &Matrix<f64>) -> Self {
         let block = rows.len().max(columns.len()).div_ceil(MOST).max(1);
         let named = |names: &[String]| names.iter().step_by(block).map(|name| shortened(name)).collect();
@@ -55,12 +55,12 @@ impl Heatmap {
         }
     }
 
-    /// What the scale shows; none if that is more than a number can hold.
+    /// The interval of the colour scale; none if it exceeds the largest number.
     pub(super) fn range(&self) -> Option<Range> {
         Range::of([-self.largest, self.largest].into_iter())
     }
 
-    /// The title, with a word on blocks.
+    /// The title, which mentions blocks if there are any.
     pub(super) fn heading(&self, title: &str) -> String {
         match (self.block, title.is_empty()) {
             (1, _) => title.into(),
@@ -89,7 +89,7 @@ impl Heatmap {
         if self.side >= TEXT_LINE { LETTERS } else { SMALL }
     }
 
-    /// Every how many rows or columns there is a name: 1, 2, 5, 10, 20, 50 …
+    /// The distance between rows or columns with names: 1, 2, 5, 10, 20, 50 …
     fn stride(&self) -> usize {
         let line = if self.side >= TEXT_LINE { TEXT_LINE } else { SMALL_LINE };
         let mut strides = (0..).flat_map(|power| [1, 2, 5].map(|m| m * 10usize.pow(power)));
@@ -112,7 +112,7 @@ impl Heatmap {
         TICK + widest(&self.rows, self.letters()) + 0.3 * LETTERS
     }
 
-    /// Squares, names and scale; `at` is the upper left corner, in whole points.
+    /// Draws squares, names and scale; `at` is the upper left corner in whole points.
     pub(super) fn draw(
         &self,
         canvas: &mut Canvas<'_>,
@@ -141,7 +141,7 @@ impl Heatmap {
         draw_scale(canvas, (at.0 + width + SCALE.0, at.1), height.max(LEAST_SCALE), scale)
     }
 
-    /// Neighbours of one colour are one rectangle, and white ones none: sparse matrices make small files.
+    /// Neighbours of one colour become one rectangle, and white ones none, so sparse matrices make small files.
     fn squares(&self, canvas: &mut Canvas<'_>, (left, top): (f64, f64)) -> Result<()> {
         let x = |j: usize| left + self.side * j as f64;
         for i in 0..self.rows.len() {
@@ -200,7 +200,7 @@ fn strongest(values: &Matrix<f64>, i: usize, j: usize, block: usize) -> f64 {
     all.filter(|v| v.is_finite()).reduce(larger).unwrap_or(f64::NAN)
 }
 
-/// The side of a square where `count` stand in a row: as large as other frames, and then as large as names need.
+/// The side of a square with `count` in a row: the frame is as large as others, or as large as the names need.
 fn side(count: usize) -> f64 {
     let share = |width: f64| (width / count as f64).floor();
     if count <= ALL_NAMED {

@@ -1,8 +1,8 @@
-//! Pictures: panels side by side in one SVG or PNG file.
+//! Draws panels side by side in one SVG or PNG file.
 //!
-//! Everything the crate draws goes through [`write_picture`] and [`write_grid`], so that all pictures share fonts, colours and
-//! layout. The same panels give the same bytes each time: the text of an SVG is left to the viewer's sans-serif font, that of a
-//! PNG is drawn with a font that is part of the program, and nothing depends on what is installed.
+//! All pictures of the crate go through [`write_picture`] and [`write_grid`], so they share fonts, colours and layout. The same
+//! panels always give the same bytes. An SVG file uses the viewer's sans-serif font. A PNG file is made from the SVG with a font
+//! that is embedded in the program, so installed fonts do not matter.
 //!
 //! ```
 //! use skds::plot::{Colour, Line, Panel, Scale, write_picture};
@@ -54,31 +54,31 @@ pub struct Line {
     pub points: Vec<(f64, f64)>,
 }
 
-/// A marked place.
+/// A marked point.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
     /// The name in the legend; empty for none.
     pub label: String,
     /// The colour of the dot.
     pub colour: Colour,
-    /// Where it is; must be finite.
+    /// The position, which must be finite.
     pub at: (f64, f64),
 }
 
-/// One coordinate system of a picture.
+/// One panel of a picture.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Panel {
     /// Curves. The axes show everything in the panel that is finite.
     Lines {
-        /// Above the frame.
+        /// The title, above the frame.
         title: String,
-        /// Below the horizontal axis.
+        /// The name of the horizontal axis.
         x_label: String,
-        /// Beside the vertical axis.
+        /// The name of the vertical axis.
         y_label: String,
-        /// How numbers are laid out along both axes.
+        /// The scales of the horizontal and the vertical axis.
         scales: (Scale, Scale),
-        /// The curves; later ones lie on top.
+        /// The curves. Later ones cover earlier ones.
         lines: Vec<Line>,
         /// Dots on top of the curves.
         points: Vec<Point>,
@@ -89,11 +89,11 @@ pub enum Panel {
     },
     /// A function of two variables, in bands of colour from light (low) to dark (high).
     Contour {
-        /// Above the frame.
+        /// The title, above the frame.
         title: String,
-        /// Below the horizontal axis.
+        /// The name of the horizontal axis.
         x_label: String,
-        /// Beside the vertical axis.
+        /// The name of the vertical axis.
         y_label: String,
         /// Where the columns of `values` are, ascending.
         x: Vec<f64>,
@@ -110,62 +110,62 @@ pub enum Panel {
     /// largest size. Where there are too many names to read, only every second, fifth, … is shown; of more than 200 rows
     /// or columns a square shows the strongest entry of a block, and the title says so.
     Heatmap {
-        /// Above the frame.
+        /// The title, above the frame.
         title: String,
-        /// Below the columns' names.
+        /// A label below the names of the columns.
         x_label: String,
-        /// Beside the rows' names.
+        /// A label beside the names of the rows.
         y_label: String,
         /// A name for each row.
         rows: Vec<String>,
         /// A name for each column.
         columns: Vec<String>,
-        /// The entries. Those that are not finite stay grey.
+        /// The entries. Entries that are not finite are grey.
         values: Matrix<f64>,
     },
-    /// How values of several groups are spread: a box from the first to the third quartile, a line at the median, whiskers to
-    /// the last value within 1.5 times the length of the box.
+    /// Box plots of several groups: a box from the first to the third quartile, a line at the median, and whiskers to the last
+    /// value within 1.5 times the interquartile range.
     Boxes {
-        /// Above the frame.
+        /// The title, above the frame.
         title: String,
-        /// Below the horizontal axis.
+        /// The name of the horizontal axis.
         x_label: String,
-        /// How numbers are laid out along it.
+        /// The scale of the horizontal axis.
         scale: Scale,
-        /// From top to bottom.
+        /// The groups from top to bottom.
         groups: Vec<BoxGroup>,
-        /// What marks are; empty for no legend.
+        /// The legend of the marks; empty for none.
         mark_label: String,
     },
 }
 
-/// Draws the panels side by side under one title and creates or replaces `path` with the picture: SVG or PNG, by its ending.
+/// Draws the panels side by side under one title, and creates or replaces the file `path`: SVG or PNG, by its extension.
 ///
-/// A picture that cannot be drawn (no panels, a grid that does not fit its axes, nothing finite to show) is an
-/// [`Error::Invalid`], and an earlier file of that name is left as it was.
+/// Panels that cannot be drawn are an [`Error::Invalid`]: no panels, a grid that does not fit its axes, nothing finite to show.
+/// An earlier file of that name then stays as it was.
 pub fn write_picture(path: &Path, title: &str, panels: &[Panel]) -> Result<()> {
     write_grid(path, title, panels.len(), panels)
 }
 
-/// The same with panels in rows of so many columns.
+/// Like [`write_picture`], with the panels in rows of `columns`.
 pub fn write_grid(path: &Path, title: &str, columns: usize, panels: &[Panel]) -> Result<()> {
     let bytes = render(check_picture_path(path)?, title, columns, panels)?;
     output::write_atomically(path, |writer| writer.write_all(&bytes))
 }
 
-/// What a picture is made of.
+/// The file format of a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PictureFormat {
     Svg,
     Png,
 }
 
-/// The format of a picture by its name; to be asked before long work.
+/// The format of a picture by the extension of its path. Check it before long computations.
 pub(crate) fn check_picture_path(path: &Path) -> Result<PictureFormat> {
     match path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase()).as_deref() {
         Some("svg") => Ok(PictureFormat::Svg),
         Some("png") => Ok(PictureFormat::Png),
-        _ => Err(Error::file(path, "is not the name of a picture, expected one that ends in .svg or .png")),
+        _ => Err(Error::file(path, "cannot be a picture, expected a name that ends in .svg or .png")),
     }
 }
 

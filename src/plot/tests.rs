@@ -290,3 +290,12 @@ fn a_png_has_letters_lines_and_colours() {
     assert!(ink(20..60, width / 2 - 60..width / 2 + 60) > 100);
     assert_eq!(ink(0..16, 0..width), 0);
 }
+
+#[test]
+fn a_png_of_too_many_pixels_is_refused() {
+    assert_eq!(raster::check_size((100.0, 50.5)).unwrap(), (200, 101));
+    for size in [(1e5, 1e5), (0.0, 10.0)] {
+        let error = raster::check_size(size).unwrap_err().to_string();
+        assert!(error.contains("pixels, expected at least one and at most 1e8"), "{error}");
+    }
+}

@@ -1,4 +1,4 @@
-//! The ways into the program that are tried. Everything that the fuzzer knows of the library's entry points is here.
+//! The entry points of the library that the fuzzer tries.
 
 use skds::data::{Dataset, SizeLimits};
 use skds::engine::Place;
@@ -11,10 +11,10 @@ use skds::{Matrix, simulate};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What every reader is given: far above the seeds, far below what would hurt.
+/// The limits of every reader: far above the seeds, far below what would hurt.
 const LIMITS: SizeLimits = SizeLimits { variables: 5000, bytes: 64 << 20 };
 
-/// A refusal's sentence.
+/// An accepted input, or the text of its error.
 pub type Entered<T> = Result<T, String>;
 
 fn said<T>(found: skds::Result<T>) -> Entered<T> {

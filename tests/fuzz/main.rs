@@ -1,12 +1,12 @@
-//! Mutated inputs, in process: what comes from outside is refused with a sentence, or accepted and usable. Nothing panics, hangs or
-//! takes much memory.
+//! Feeds mutated inputs to the library, in process. Each must be refused with an error or accepted and usable. Nothing may panic,
+//! hang or take much memory.
 //!
-//! Every input follows from a seed, its kind and its number, so any of them can be tried again:
+//! Every input follows from a seed, its kind and its number, so each can be reproduced:
 //!
 //! - `SKDS_FUZZ_SECONDS` (60): how long. `SKDS_FUZZ_SEED` (1): which inputs.
 //! - `SKDS_FUZZ_INPUT=KIND:NUMBER`: this input alone. `SKDS_FUZZ_FILE=KIND:PATH`: what is in this file.
 //!
-//! An input that breaks something is kept in the folder that is named, and the test fails.
+//! If an input breaks something, the test fails and names the folder where it keeps the input.
 
 mod bytes;
 mod doors;
@@ -26,13 +26,13 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use watch::{LONGEST, Watch};
 
-/// Bytes of memory that the process may have had at most.
+/// The limit of the process's peak memory in bytes.
 const MOST_MEMORY: u64 = 1 << 30;
-/// Letters of a sentence at most: a refusal does not repeat what it refuses.
+/// The longest error in characters: an error does not repeat the whole input.
 const LONGEST_SENTENCE: usize = 4000;
-/// Failures after which it is enough.
+/// The number of failures after which the test stops.
 const MOST_FAILURES: usize = 20;
-/// Inputs between looks at the memory.
+/// The number of inputs between checks of the memory.
 const LOOK_EVERY: u64 = 64;
 
 #[derive(Clone, Copy, Default)]

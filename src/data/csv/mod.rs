@@ -11,27 +11,26 @@ use std::fs::File;
 use std::path::Path;
 use table::{Table, shown};
 
-/// The column that says which environment a row belongs to.
+/// The name of the column with the environment of each row.
 pub(super) const ENV: &str = "env";
-/// Names that can hardly be those of variables and are not [`ENV`] either: taking them for one or the other would be a guess.
+/// Names that are refused because they are ambiguous: hardly variables, but not [`ENV`] either.
 const LIKE_ENV: [&str; 4] = ["envs", "environment", "environments", "env_id"];
 
 /// Names listed in an error.
 const LISTED: usize = 20;
 
-/// Whether a column of this name says which environment a row belongs to: [`ENV`] in small or capital letters.
+/// Whether a column of this name holds environments: [`ENV`] in any case.
 pub(crate) fn is_env(name: &str) -> bool {
     name.eq_ignore_ascii_case(ENV)
 }
 
-/// Whether a column of this name could be meant to be [`ENV`] but is not called so: another word, or quotes and signs that
-/// cannot be seen around it.
+/// Whether a column of this name might be meant as [`ENV`]: a similar word, or one with quotes or invisible characters around it.
 pub(super) fn is_like_env(name: &str) -> bool {
     let word = name.trim_matches(|c: char| !c.is_alphanumeric());
     LIKE_ENV.iter().any(|like| word.eq_ignore_ascii_case(like)) || (is_env(word) && !is_env(name))
 }
 
-/// Whether a name is a number: a header of nothing else is a row of samples.
+/// Whether a name is a number. A header with nothing else is a row of samples.
 pub(super) fn is_number(name: &str) -> bool {
     name.parse::<f64>().is_ok()
 }
@@ -42,7 +41,7 @@ pub(crate) fn width(path: &Path) -> Result<usize> {
     Ok(table.header.iter().filter(|name| !is_env(name)).count())
 }
 
-/// The variables of a csv file and the number of its environments, as far as its column [`ENV`] tells.
+/// The variables of a csv file, and the number of environments by its column [`ENV`].
 pub(crate) fn outline(path: &Path, limits: &SizeLimits) -> Result<(Vec<String>, usize)> {
     let mut table = Table::new(path, open(path)?, limits)?;
     let env_column = table.header.iter().position(|name| is_env(name));
@@ -126,7 +125,7 @@ fn read_targets(path: &Path, names: &[String], limits: &SizeLimits) -> Result<Ma
     };
     let positions: HashMap<&str, usize> =
         names.iter().enumerate().map(|(j, name)| (name.as_str(), j)).collect();
-    // For each column of the file the variable it is about; none for `env`.
+    // The variable of each column; none for `env`.
     let mut variables = Vec::new();
     for column in &table.header {
         let variable = positions.get(column.as_str()).copied();
@@ -178,7 +177,7 @@ fn read_targets(path: &Path, names: &[String], limits: &SizeLimits) -> Result<Ma
         table.record.set_position(position);
         return Err(table.at(problem));
     }
-    // As many rows as places and no place used twice: every place is filled.
+    // There are as many rows as places, and no place is used twice, so every place is filled.
     let places: Vec<usize> = places.into_iter().flatten().collect();
     let flags = Matrix::from_rows(count, names.len(), flags);
     if places.is_sorted() {

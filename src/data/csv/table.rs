@@ -11,13 +11,13 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// Bytes of a header at most.
+/// The longest header in bytes.
 const MOST_HEADER: u64 = 4 << 20;
-/// Bytes of a row at most, and beside them so many for every column: a number has a few dozen letters. A row of nothing
-/// but commas would take nine times its size.
+/// The longest row has `MOST_ROW` bytes, and `MOST_CELL` more for every column: a number has a few dozen letters. A row of commas
+/// alone would take nine times its size in memory.
 const MOST_ROW: u64 = 64 << 10;
 const MOST_CELL: u64 = 1 << 10;
-/// Letters of a cell or name in a sentence.
+/// The most characters of a cell or name in an error.
 const SHOWN: usize = 60;
 
 /// A csv file whose header has been read.
@@ -30,7 +30,7 @@ pub(super) struct Table<'a> {
 
 impl<'a> Table<'a> {
     pub(super) fn new(path: &'a Path, file: File, limits: &SizeLimits) -> Result<Self> {
-        // Ragged rows are let through here so that the message can say what was found.
+        // Rows of any length are accepted here, so that the error can say what was found.
         let reader = ReaderBuilder::new()
             .flexible(true)
             .trim(Trim::All)
@@ -44,7 +44,7 @@ impl<'a> Table<'a> {
             ));
         }
         let found = table.record.len();
-        // One of them may be the environment's.
+        // One of the columns may hold the environments.
         if found.saturating_sub(1) > limits.variables {
             let most = limits.variables;
             return Err(table.at(format!("found {found} columns, expected at most {most} variables")));
@@ -97,8 +97,7 @@ impl<'a> Table<'a> {
 
     /// The line of the record that was read from `position`.
     ///
-    /// The csv crate's positions lie before the blank lines it skips, so these are counted here, and only when
-    /// an error needs the line.
+    /// The csv crate's positions lie before the blank lines that it skips. They are counted here, only when an error needs the line.
     fn line(&self, position: &Position) -> u64 {
         let skipped = || -> io::Result<usize> {
             let mut file = File::open(self.path)?;
@@ -205,7 +204,7 @@ impl<'a> Table<'a> {
     }
 }
 
-/// The beginning of a text, for a sentence.
+/// The beginning of a text, for an error.
 pub(super) fn shown(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{}…", &text[..end]).into(),
