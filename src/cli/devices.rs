@@ -95,12 +95,12 @@ impl Listed {
             index: gpu.index,
             name: gpu.name().to_owned(),
             kind: gpu.kind().name(),
-            backend: gpu.backend(),
-            driver: gpu.driver(),
-            max_binding_bytes: limits.max_storage_buffer_binding_size,
-            max_buffer_bytes: limits.max_buffer_size,
-            max_storage_buffers: limits.max_storage_buffers_per_shader_stage,
-            shared_memory_bytes: limits.max_compute_workgroup_storage_size,
+            backend: gpu.backend().to_owned(),
+            driver: gpu.driver().to_owned(),
+            max_binding_bytes: limits.binding_bytes,
+            max_buffer_bytes: limits.buffer_bytes,
+            max_storage_buffers: limits.storage_buffers,
+            shared_memory_bytes: limits.shared_bytes,
             timestamps: gpu.has_timestamps(),
         }
     }

@@ -3,7 +3,7 @@
 use super::device::DeviceArgs;
 use super::{print_report, progress::Watch};
 use crate::engine::Engine;
-use crate::engine::validate::{Cell, FULL_SHAPES, MODELS, QUICK_SHAPES, TOLERANCE, cells, compare};
+use crate::engine::validate::{Comparison, FULL_SHAPES, MODELS, QUICK_SHAPES, TOLERANCE, cases, compare};
 use crate::kernel::KernelKind;
 use crate::objective::{Estimator, Objective};
 use crate::{Error, Progress, Result};
@@ -63,20 +63,20 @@ struct Row {
 pub(super) fn run(args: &Args) -> Result<()> {
     let start = Instant::now();
     let engine: Box<dyn Engine<f32>> = args.device.engine()?;
-    let all = cells(if args.quick { QUICK_SHAPES } else { FULL_SHAPES });
+    let all = cases(if args.quick { QUICK_SHAPES } else { FULL_SHAPES });
     let progress = Arc::new(Progress::default());
     let watch = Watch::new("comparisons", progress.clone(), all.len() as u64);
     let mut found = Vec::new();
-    for cell in all {
-        found.push(compare(engine.as_ref(), cell, args.seed)?);
+    for case in all {
+        found.push(compare(engine.as_ref(), case, args.seed)?);
         progress.add(1)?;
     }
     drop(watch);
     let report = Report::new(engine.device(), &found, start.elapsed().as_secs_f64());
     print_report(args.json, &report, || report.to_text())?;
-    match found.iter().find(|cell| !cell.passes()) {
+    match found.iter().find(|one| !one.passes()) {
         None => Ok(()),
-        Some(Cell { spec, model, shape, worst, error }) => Err(Error::Mismatch(format!(
+        Some(Comparison { spec, model, shape, worst, error }) => Err(Error::Mismatch(format!(
             "{} differs from the f64 CPU engine: {worst} of {} {} {} with a {} model of {} variables by {error:.1e}, expected at most {TOLERANCE:.0e}",
             report.device,
             spec.objective,
@@ -89,23 +89,23 @@ pub(super) fn run(args: &Args) -> Result<()> {
 }
 
 impl Report {
-    fn new(device: String, cells: &[Cell], seconds: f64) -> Self {
+    fn new(device: String, found: &[Comparison], seconds: f64) -> Self {
         // NaN counts as the worst there is.
         let worse = |a: f64, b: f64| if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) };
         let mut rows = Vec::new();
         for &objective in Objective::ALL {
             for &kernel in KernelKind::ALL {
                 for &estimator in Estimator::ALL {
-                    let of = |cell: &&Cell| {
-                        cell.spec.objective == objective
-                            && cell.spec.kernel.kind() == kernel
-                            && cell.spec.estimator == estimator
+                    let of = |one: &&Comparison| {
+                        one.spec.objective == objective
+                            && one.spec.kernel.kind() == kernel
+                            && one.spec.estimator == estimator
                     };
                     let errors = MODELS
                         .iter()
                         .map(|model| {
-                            let cells = cells.iter().filter(of).filter(|cell| cell.model == *model);
-                            cells.fold(0.0, |worst, cell| worse(worst, cell.error))
+                            let errors = found.iter().filter(of).filter(|one| one.model == *model);
+                            errors.fold(0.0, |worst, one| worse(worst, one.error))
                         })
                         .collect();
                     rows.push(Row {
@@ -113,7 +113,7 @@ impl Report {
                         kernel: kernel.name(),
                         estimator: estimator.name(),
                         errors,
-                        passed: cells.iter().filter(of).all(Cell::passes),
+                        passed: found.iter().filter(of).all(Comparison::passes),
                     });
                 }
             }
@@ -122,9 +122,9 @@ impl Report {
             device,
             precision: "f32",
             tolerance: TOLERANCE,
-            comparisons: cells.len(),
-            worst: cells.iter().fold(0.0, |worst, cell| worse(worst, cell.error)),
-            passed: cells.iter().all(Cell::passes),
+            comparisons: found.len(),
+            worst: found.iter().fold(0.0, |worst, one| worse(worst, one.error)),
+            passed: found.iter().all(Comparison::passes),
             seconds,
             rows,
         }

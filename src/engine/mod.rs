@@ -11,6 +11,7 @@
 //! | `all_pairs` | `u` and `v`: the same over all pairs, tile by tile |
 //! | `backward` | ∂/∂b, ∂/∂a → gradient of every parameter |
 
+pub mod adapters;
 pub mod cpu;
 mod device;
 mod draw;

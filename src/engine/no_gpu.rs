@@ -1,5 +1,5 @@
-//! The GPU engine of a build without the feature `gpu`: its types exist and have no values, so that everything which takes an
-//! optional GPU compiles unchanged and never finds one.
+//! The GPU engine of a build without the feature `gpu`: its types exist and have no values, so that everything which takes
+//! an optional GPU compiles unchanged and never finds one.
 
 use super::pair_sums::{PairColumns, PairSums};
 use super::{Engine, Loss, LossSpec, StageTime, Standing, State, Training, TrainingSpec};
@@ -11,7 +11,9 @@ use crate::{Matrix, Progress, Result, Scalar};
 use adapters::Gpu;
 use std::convert::Infallible;
 
-/// Memory that the engine takes at most unless told otherwise.
+pub use super::adapters;
+
+/// The most memory that the engine takes, unless [`GpuEngine::with_budget`] sets another.
 pub const DEFAULT_BUDGET: u64 = 4 << 30;
 
 /// There are none.
@@ -26,219 +28,70 @@ pub struct GpuTraining(Infallible);
 /// There are none.
 pub struct GpuWalk(Infallible);
 
+/// Functions of a type without values: nothing can call them.
+macro_rules! uncallable {
+    ($($visibility:vis fn $name:ident $(<$t:ident: $bound:ident>)? ($self:ident: $me:ty $(, $argument:ty)*) -> $result:ty;)+) => {
+        $(
+            /// Nothing can call this.
+            $visibility fn $name $(<$t: $bound>)? ($self: $me $(, _: $argument)*) -> $result {
+                match $self.0 {}
+            }
+        )+
+    };
+}
+
 impl GpuEngine {
     /// The arithmetic of shaders.
     pub const PRECISION: &str = "f32";
 
-    /// Never called: there is no `gpu`.
+    /// Nothing can call this: there is no GPU.
     pub fn new(gpu: &Gpu) -> Self {
-        match gpu.none {}
+        match gpu.adapter {}
     }
 
-    /// Never called.
-    pub fn with_budget(self, _: u64) -> Self {
-        match self.0 {}
-    }
-
-    pub(crate) fn again(&self) -> GpuEngine {
-        match self.0 {}
-    }
-
-    /// Never called.
-    pub fn copy_rate(&self, _: u64) -> Result<f64> {
-        match self.0 {}
-    }
-
-    /// Never called.
-    pub fn load_gpu(&self, _: &Dataset, _: &LossSpec) -> Result<GpuLoss> {
-        match self.0 {}
-    }
-
-    /// Never called.
-    pub fn train(
-        &self,
-        _: &Dataset,
-        _: &TrainingSpec,
-        _: &Parameters<f32>,
-        _: &Parameters<f32>,
-    ) -> Result<GpuTraining> {
-        match self.0 {}
-    }
-
-    pub(crate) fn can_simulate(&self, _: &Parameters<f64>) -> bool {
-        match self.0 {}
-    }
-
-    /// Never called.
-    pub fn walk<T: Scalar>(
-        &self,
-        _: &Parameters<T>,
-        _: &[usize],
-        _: &[u64],
-        _: f64,
-        _: Option<&[f64]>,
-    ) -> Result<GpuWalk> {
-        match self.0 {}
-    }
-
-    pub(crate) fn pair_sums(
-        &self,
-        _: &Dataset,
-        _: Kernel,
-        _: Estimator,
-        _: &[PairColumns<'_>],
-        _: &Progress,
-    ) -> Result<Vec<PairSums>> {
-        match self.0 {}
+    uncallable! {
+        pub fn with_budget(self: Self, u64) -> Self;
+        pub(crate) fn again(self: &Self) -> Self;
+        pub(crate) fn can_simulate(self: &Self, &Parameters<f64>) -> bool;
+        pub fn copy_rate(self: &Self, u64) -> Result<f64>;
+        pub fn load_gpu(self: &Self, &Dataset, &LossSpec) -> Result<GpuLoss>;
+        pub fn train(self: &Self, &Dataset, &TrainingSpec, &Parameters<f32>, &Parameters<f32>) -> Result<GpuTraining>;
+        pub fn walk<T: Scalar>(self: &Self, &Parameters<T>, &[usize], &[u64], f64, Option<&[f64]>) -> Result<GpuWalk>;
+        pub(crate) fn pair_sums(self: &Self, &Dataset, Kernel, Estimator, &[PairColumns<'_>], &Progress) -> Result<Vec<PairSums>>;
     }
 }
 
 impl<T: Scalar> Engine<T> for GpuEngine {
-    fn device(&self) -> String {
-        match self.0 {}
-    }
-
-    fn load(&self, _: &Dataset, _: &LossSpec) -> Result<Box<dyn Loss<T>>> {
-        match self.0 {}
+    uncallable! {
+        fn device(self: &Self) -> String;
+        fn load(self: &Self, &Dataset, &LossSpec) -> Result<Box<dyn Loss<T>>>;
     }
 }
 
 impl GpuLoss {
-    /// Never called.
-    pub fn profile<T: Scalar>(&mut self, _: &Parameters<T>) -> Result<Vec<StageTime>> {
-        match self.0 {}
+    uncallable! {
+        pub fn profile<T: Scalar>(self: &mut Self, &Parameters<T>) -> Result<Vec<StageTime>>;
     }
 }
 
 impl GpuWalk {
-    /// Never called.
-    pub fn walk(&mut self, _: usize, _: &Progress) -> Result<()> {
-        match self.0 {}
-    }
-
-    /// Never called.
-    pub fn chains(&self) -> Result<Vec<Matrix<f64>>> {
-        match self.0 {}
+    uncallable! {
+        pub fn walk(self: &mut Self, usize, &Progress) -> Result<()>;
+        pub fn chains(self: &Self) -> Result<Vec<Matrix<f64>>>;
     }
 }
 
 impl GpuTraining {
-    /// Never called.
-    pub fn weighing(self, _: &Matrix<f64>) -> Result<Self> {
-        match self.0 {}
+    uncallable! {
+        pub fn weighing(self: Self, &Matrix<f64>) -> Result<Self>;
     }
 }
 
 impl Training for GpuTraining {
-    fn step(&mut self) -> Result<()> {
-        match self.0 {}
-    }
-
-    fn standing(&mut self) -> Result<Standing> {
-        match self.0 {}
-    }
-
-    fn state(&mut self) -> Result<State> {
-        match self.0 {}
-    }
-
-    fn restore(&mut self, _: &State) -> Result<()> {
-        match self.0 {}
-    }
-}
-
-/// Which GPUs there are: none.
-pub mod adapters {
-    use crate::{Error, Result};
-    use std::convert::Infallible;
-
-    /// There are none.
-    #[derive(Clone, Debug)]
-    pub struct Gpu {
-        /// Its position in lists.
-        pub index: usize,
-        pub(super) none: Infallible,
-    }
-
-    /// What kind of device computes.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum GpuKind {
-        /// A program that pretends to be a GPU: for tests.
-        Software,
-    }
-
-    /// What a device allows.
-    pub struct Limits {
-        /// Bytes of a binding.
-        pub max_storage_buffer_binding_size: u64,
-        /// Bytes of a buffer.
-        pub max_buffer_size: u64,
-        /// Storage buffers of a stage.
-        pub max_storage_buffers_per_shader_stage: u32,
-        /// Bytes that a workgroup shares.
-        pub max_compute_workgroup_storage_size: u32,
-    }
-
-    impl GpuKind {
-        /// For people.
-        pub fn name(self) -> &'static str {
-            "software"
-        }
-    }
-
-    impl Gpu {
-        /// Never called.
-        pub fn name(&self) -> &str {
-            match self.none {}
-        }
-
-        /// Never called.
-        pub fn kind(&self) -> GpuKind {
-            match self.none {}
-        }
-
-        /// Never called.
-        pub fn backend(&self) -> String {
-            match self.none {}
-        }
-
-        /// Never called.
-        pub fn driver(&self) -> String {
-            match self.none {}
-        }
-
-        /// Never called.
-        pub fn limits(&self) -> Limits {
-            match self.none {}
-        }
-
-        /// Never called.
-        pub fn has_timestamps(&self) -> bool {
-            match self.none {}
-        }
-    }
-
-    /// None.
-    pub fn list() -> Vec<Gpu> {
-        Vec::new()
-    }
-
-    /// None.
-    pub fn best(_: &[Gpu]) -> Option<&Gpu> {
-        None
-    }
-
-    /// An error: there is none.
-    pub fn any(_: &[Gpu]) -> Result<&Gpu> {
-        Err(Error::invalid(
-            "the device is 'gpu', expected 'cpu': this build of skds has no GPU support (feature `gpu`)",
-        ))
-    }
-
-    /// An error: there is none.
-    pub fn named<'a>(_: &'a [Gpu], name: &str) -> Result<&'a Gpu> {
-        Err(Error::invalid(format!(
-            "unknown device '{name}', expected 'cpu': this build of skds has no GPU support (feature `gpu`)"
-        )))
+    uncallable! {
+        fn step(self: &mut Self) -> Result<()>;
+        fn standing(self: &mut Self) -> Result<Standing>;
+        fn state(self: &mut Self) -> Result<State>;
+        fn restore(self: &mut Self, &State) -> Result<()>;
     }
 }

@@ -45,9 +45,9 @@ pub const QUICK_SHAPES: &[Shape] = &[(&[2], 1), (&[7, 4], 3), (&[67, 30], 21)];
 pub const FULL_SHAPES: &[Shape] =
     &[(&[2], 1), (&[3], 1), (&[7, 4], 3), (&[67, 30], 21), (&[130, 64, 65], 70), (&[513], 129)];
 
-/// One comparison.
+/// How far a device is from the reference in one case.
 #[derive(Clone, Debug)]
-pub struct Cell {
+pub struct Comparison {
     /// What was evaluated.
     pub spec: LossSpec,
     /// The model.
@@ -60,15 +60,18 @@ pub struct Cell {
     pub error: f64,
 }
 
-impl Cell {
+impl Comparison {
     /// Whether the error is within the tolerance. NaN is not.
     pub fn passes(&self) -> bool {
         self.error <= TOLERANCE
     }
 }
 
-/// Every comparison over `shapes`.
-pub fn cells(shapes: &[Shape]) -> Vec<(LossSpec, ModelShape, Shape)> {
+/// What to compare: a loss, a model and a shape.
+pub type Case = (LossSpec, ModelShape, Shape);
+
+/// Every case over `shapes`.
+pub fn cases(shapes: &[Shape]) -> Vec<Case> {
     let mut all = Vec::new();
     for &shape in shapes {
         for &objective in Objective::ALL {
@@ -86,12 +89,12 @@ pub fn cells(shapes: &[Shape]) -> Vec<(LossSpec, ModelShape, Shape)> {
     all
 }
 
-/// Evaluates one cell on `engine` and compares it with the f64 CPU engine at the same f32 parameters and samples.
+/// Evaluates one case on `engine` and compares it with the f64 CPU engine at the same f32 parameters and samples.
 pub fn compare<T: Precision>(
     engine: &dyn Engine<T>,
-    (spec, model, shape): (LossSpec, ModelShape, Shape),
+    (spec, model, shape): Case,
     seed: u64,
-) -> Result<Cell> {
+) -> Result<Comparison> {
     let data = samples(seed, shape)?;
     let parameters: Parameters<f32> = parameters(seed, shape, model).cast();
     let (exact, cast) = (parameters.cast::<f64>(), parameters.cast::<T>());
@@ -110,7 +113,7 @@ pub fn compare<T: Precision>(
             worst = (expected.name, error);
         }
     }
-    Ok(Cell { spec, model, shape, worst: worst.0, error: worst.1 })
+    Ok(Comparison { spec, model, shape, worst: worst.0, error: worst.1 })
 }
 
 /// The largest difference, relative to the largest expected entry; NaN if anything is NaN.
@@ -180,11 +183,11 @@ mod tests {
 
     #[test]
     fn the_cpu_engine_in_f32_passes_and_nan_does_not() {
-        let all = cells(&[(&[7, 4], 3)]);
+        let all = cases(&[(&[7, 4], 3)]);
         assert_eq!(all.len(), 2 * KernelKind::ALL.len() * 3 * 6);
-        for cell in all {
-            let cell = compare::<f32>(&CpuEngine, cell, 3).unwrap();
-            assert!(cell.passes() && cell.error > 0.0, "{cell:?}");
+        for case in all {
+            let found = compare::<f32>(&CpuEngine, case, 3).unwrap();
+            assert!(found.passes() && found.error > 0.0, "{found:?}");
         }
         assert!(relative_error(&[1.0, f64::NAN], &[1.0, 2.0]).is_nan());
         assert_eq!(relative_error(&[1.0, 2.5], &[1.0, 2.0]), 0.25);

@@ -6,12 +6,12 @@
 mod all_pairs;
 mod backward;
 mod diffusion;
+mod diffusion_product;
 mod drift;
 mod outer;
 mod pairs;
 mod reduce;
 mod rows;
-mod spread;
 mod tilt;
 mod training;
 
@@ -118,7 +118,7 @@ impl<T: Scalar> Samples<T> {
 }
 
 /// Buffers that the stages hand on to each other, kept between evaluations.
-struct Work<T> {
+struct StageBuffers<T> {
     /// b, after `tilt` b̃.
     b: Rows<T>,
     /// ∂loss/∂b̃, after `untilt` ∂loss/∂b.
@@ -139,7 +139,7 @@ struct Work<T> {
 struct CpuLoss<T> {
     spec: LossSpec,
     samples: Samples<T>,
-    work: Work<T>,
+    work: StageBuffers<T>,
     environment_losses: Vec<f64>,
     progress: Arc<Progress>,
 }
@@ -151,7 +151,7 @@ impl<T: Scalar> CpuLoss<T> {
 
     fn of(samples: Samples<T>, spec: LossSpec) -> Self {
         let (n, d) = (samples.x.all().len(), samples.x.dim());
-        let work = Work {
+        let work = StageBuffers {
             b: Rows::zeros(n, d),
             b_bar: Rows::zeros(n, d),
             rest: vec![T::ZERO; n],

@@ -8,11 +8,11 @@
 //! ```
 
 use super::diffusion::{Adjoint, Diffusion, DiffusionAdjoint, Form};
+use super::diffusion_product::{DiagonalProduct, DiffusionProduct, FullProduct};
 use super::drift::row_tasks;
 use super::outer::add_outer_product;
 use super::rows::Rows;
-use super::spread::{DiagonalSpread, FullSpread, Spread};
-use super::{Samples, Work};
+use super::{Samples, StageBuffers};
 use crate::Scalar;
 use crate::kernel::Profile;
 use crate::numeric::matmul::product;
@@ -40,7 +40,7 @@ pub(super) fn tilt<T: Scalar, P: Profile<T>, O: PairTerm>(
     samples: &Samples<T>,
     e: usize,
     diffusion: &Diffusion<T>,
-    work: &mut Work<T>,
+    work: &mut StageBuffers<T>,
 ) {
     let (rows, stride, d) = (samples.rows(e), samples.x.stride(), samples.x.dim());
     if let Form::Full { a, .. } = &diffusion.form {
@@ -61,11 +61,11 @@ pub(super) fn tilt<T: Scalar, P: Profile<T>, O: PairTerm>(
         match (&diffusion.form, full) {
             (Form::Diagonal { alpha }, _) => dispatch(
                 #[inline(always)]
-                || run.tilt::<P, O, _>(half_trace, &DiagonalSpread::new(alpha, &mut [])),
+                || run.tilt::<P, O, _>(half_trace, &DiagonalProduct::new(alpha, &mut [])),
             ),
             (Form::Full { .. }, Some(full)) => dispatch(
                 #[inline(always)]
-                || run.tilt::<P, O, _>(half_trace, &FullSpread::new(full.ax.slice(range), &mut [], stride)),
+                || run.tilt::<P, O, _>(half_trace, &FullProduct::new(full.ax.slice(range), &mut [], stride)),
             ),
             (Form::Full { .. }, None) => unreachable!("made above"),
         }
@@ -74,7 +74,7 @@ pub(super) fn tilt<T: Scalar, P: Profile<T>, O: PairTerm>(
 
 impl<T: Scalar> Run<'_, T> {
     #[inline(always)]
-    fn tilt<P: Profile<T>, O: PairTerm, S: Spread<T>>(self, half_trace: T, spread: &S) {
+    fn tilt<P: Profile<T>, O: PairTerm, S: DiffusionProduct<T>>(self, half_trace: T, spread: &S) {
         let share = T::from_f64(O::TILT_SHARE);
         let rows = self.x.chunks_exact(self.stride).zip(self.b.chunks_exact_mut(self.stride));
         for (i, ((x, b), rest)) in rows.zip(self.rest).enumerate() {
@@ -82,7 +82,7 @@ impl<T: Scalar> Run<'_, T> {
             let factor = share * tau;
             let [mut x_ax, mut b_x, mut b_ax] = [[T::ZERO; LANES]; 3];
             for (k, (x, b)) in x.iter().zip(b).enumerate() {
-                let (ax, mut tilted) = (spread.of(i, k, x), *b);
+                let (ax, mut tilted) = (spread.product(i, k, x), *b);
                 if O::QUADRATIC {
                     add_product(&mut x_ax, x, &ax);
                     add_product(&mut b_x, &tilted, x);
@@ -119,7 +119,7 @@ pub(super) fn untilt<T: Scalar, P: Profile<T>, O: PairTerm>(
     samples: &Samples<T>,
     e: usize,
     diffusion: &Diffusion<T>,
-    work: &mut Work<T>,
+    work: &mut StageBuffers<T>,
     adjoint: &mut DiffusionAdjoint<T>,
 ) {
     let (rows, stride, d) = (samples.rows(e), samples.x.stride(), samples.x.dim());
@@ -153,11 +153,11 @@ pub(super) fn untilt<T: Scalar, P: Profile<T>, O: PairTerm>(
         *trace = match (&diffusion.form, ax) {
             (Form::Diagonal { alpha }, _) => dispatch(
                 #[inline(always)]
-                || run.untilt::<P, O, _>(&mut DiagonalSpread::new(alpha, alpha_bar)),
+                || run.untilt::<P, O, _>(&mut DiagonalProduct::new(alpha, alpha_bar)),
             ),
             (Form::Full { .. }, Some(ax)) => dispatch(
                 #[inline(always)]
-                || run.untilt::<P, O, _>(&mut FullSpread::new(ax.slice(range), ax_bar, stride)),
+                || run.untilt::<P, O, _>(&mut FullProduct::new(ax.slice(range), ax_bar, stride)),
             ),
             (Form::Full { .. }, None) => unreachable!("`tilt` ran before"),
         };
@@ -172,7 +172,7 @@ pub(super) fn untilt<T: Scalar, P: Profile<T>, O: PairTerm>(
 impl<T: Scalar> BackRun<'_, T> {
     /// Returns the derivative with respect to tr a.
     #[inline(always)]
-    fn untilt<P: Profile<T>, O: PairTerm, S: Spread<T>>(self, spread: &mut S) -> f64 {
+    fn untilt<P: Profile<T>, O: PairTerm, S: DiffusionProduct<T>>(self, spread: &mut S) -> f64 {
         let share = T::from_f64(O::TILT_SHARE);
         let mut trace = 0.0;
         let inputs = self.x.chunks_exact(self.stride).zip(self.b.chunks_exact(self.stride));
@@ -189,7 +189,7 @@ impl<T: Scalar> BackRun<'_, T> {
                         b_bar[l] -= back_x * x[l];
                     }
                 } else if P::LINEAR {
-                    let ax = spread.of(i, k, x);
+                    let ax = spread.product(i, k, x);
                     for l in 0..LANES {
                         b_bar[l] += rest_bar * ax[l];
                         ax_bar[l] = rest_bar * b[l] - factor * b_bar[l];
@@ -202,7 +202,7 @@ impl<T: Scalar> BackRun<'_, T> {
                 if O::QUADRATIC || P::LINEAR {
                     *bar = b_bar;
                 }
-                spread.take(i, k, x, &ax_bar);
+                spread.add_adjoint(i, k, x, &ax_bar);
             }
             if O::QUADRATIC {
                 trace -= 0.5 * back_x.to_f64();

@@ -1,10 +1,10 @@
 //! An open device: buffers, pipelines, submissions and results, with every failure as a typed error and every byte
 //! that crosses the bus counted.
 
-use super::adapters::Gpu;
 use super::compose::Composed;
 use super::panics::caught;
 use super::stages::Stage;
+use crate::engine::adapters::Gpu;
 use crate::{DeviceFailure, Error, Result};
 use std::collections::HashMap;
 use std::num::NonZero;

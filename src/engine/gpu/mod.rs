@@ -5,7 +5,6 @@
 //! rows are padded to blocks of [`shared::ROW_BLOCK`], a block knows its environment, and one set of dispatches
 //! serves them all. The arithmetic is f32; sums have a fixed order, so the same device gives the same bits twice.
 
-pub mod adapters;
 pub mod compose;
 mod context;
 mod form;
@@ -19,6 +18,7 @@ mod statistics;
 mod training;
 mod walk;
 
+pub use super::adapters;
 pub use context::Traffic;
 pub use form::Form;
 pub use training::GpuTraining;
@@ -52,7 +52,7 @@ impl GpuEngine {
 
     /// An engine on `gpu` with everything the device allows.
     pub fn new(gpu: &Gpu) -> Self {
-        let limits = gpu.limits();
+        let limits = gpu.adapter.limits();
         let binding = limits.max_storage_buffer_binding_size.min(limits.max_buffer_size);
         GpuEngine {
             gpu: gpu.clone(),

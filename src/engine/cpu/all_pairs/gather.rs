@@ -2,7 +2,7 @@
 
 use super::prepare::Numbers;
 use super::{AllPairs, BlockTask, Direction, Layout, Pass, Tiles, Totals};
-use crate::engine::cpu::Work;
+use crate::engine::cpu::StageBuffers;
 use crate::engine::cpu::diffusion::{Adjoint, DiffusionAdjoint, Form};
 use crate::engine::cpu::rows::strided;
 use crate::kernel::Profile;
@@ -117,7 +117,7 @@ impl<T: Scalar, P: Profile<T>> Pass<'_, T, P> {
         &self,
         layout: Layout,
         state: &AllPairs<T>,
-        work: &mut Work<T>,
+        work: &mut StageBuffers<T>,
         totals: &[Totals],
         alphas: &[T],
     ) -> (f64, DiffusionAdjoint<T>) {
@@ -143,7 +143,7 @@ impl<T: Scalar, P: Profile<T>> Pass<'_, T, P> {
         &self,
         layout: Layout,
         state: &AllPairs<T>,
-        work: &mut Work<T>,
+        work: &mut StageBuffers<T>,
         bar: &mut Matrix<T>,
     ) -> f64 {
         let Form::Full { a, .. } = &self.diffusion.form else {

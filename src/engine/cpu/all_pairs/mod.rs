@@ -21,7 +21,7 @@ mod weigh;
 
 use super::diffusion::{Diffusion, DiffusionAdjoint};
 use super::rows::{Rows, strided, strided_mut};
-use super::{Samples, Work};
+use super::{Samples, StageBuffers};
 use crate::kernel::Profile;
 use crate::numeric::matmul::product_sequential;
 use crate::numeric::simd::{dispatch, padded};
@@ -147,7 +147,7 @@ pub(super) fn all_pairs<T: Scalar, P: Profile<T>, O: PairTerm>(
     samples: &Samples<T>,
     e: usize,
     diffusion: &Diffusion<T>,
-    work: &mut Work<T>,
+    work: &mut StageBuffers<T>,
     progress: &Progress,
 ) -> (f64, DiffusionAdjoint<T>) {
     let mut state = work.all_pairs.take().unwrap_or_else(|| AllPairs::new::<P, O>(samples));
@@ -158,7 +158,11 @@ pub(super) fn all_pairs<T: Scalar, P: Profile<T>, O: PairTerm>(
 }
 
 impl<T: Scalar, P: Profile<T>> Pass<'_, T, P> {
-    fn run<O: PairTerm>(&self, state: &mut AllPairs<T>, work: &mut Work<T>) -> (f64, DiffusionAdjoint<T>) {
+    fn run<O: PairTerm>(
+        &self,
+        state: &mut AllPairs<T>,
+        work: &mut StageBuffers<T>,
+    ) -> (f64, DiffusionAdjoint<T>) {
         let rows = self.samples.rows(self.e);
         let (n, stride) = (rows.len(), self.samples.x.stride());
         let layout = Layout::of::<T, P, O>();

@@ -4,7 +4,7 @@ use super::{AllPairs, Layout, TILE_COLS};
 use crate::Scalar;
 use crate::engine::cpu::diffusion::{Diffusion, Form};
 use crate::engine::cpu::rows::{Rows, strided};
-use crate::engine::cpu::{Samples, Work};
+use crate::engine::cpu::{Samples, StageBuffers};
 use crate::kernel::Profile;
 use crate::numeric::matmul::product;
 use crate::numeric::simd::{dispatch, dot};
@@ -75,7 +75,7 @@ impl<T: Scalar> AllPairs<T> {
         samples: &Samples<T>,
         e: usize,
         diffusion: &Diffusion<T>,
-        work: &Work<T>,
+        work: &StageBuffers<T>,
     ) {
         let (rows, stride, d) = (samples.rows(e), samples.x.stride(), samples.x.dim());
         let AllPairs { pair_rows, ax, numbers, .. } = self;

@@ -4,9 +4,9 @@
 mod visit;
 
 use super::diffusion::{Adjoint, Diffusion, DiffusionAdjoint, Form};
+use super::diffusion_product::{DiagonalProduct, FullProduct};
 use super::rows::Rows;
-use super::spread::{DiagonalSpread, FullSpread};
-use super::{Samples, Work};
+use super::{Samples, StageBuffers};
 use crate::kernel::Profile;
 use crate::numeric::matmul::product;
 use crate::numeric::simd::dispatch;
@@ -41,7 +41,7 @@ pub(super) fn pairs<T: Scalar, P: Profile<T>, O: PairTerm>(
     samples: &Samples<T>,
     e: usize,
     diffusion: &Diffusion<T>,
-    work: &mut Work<T>,
+    work: &mut StageBuffers<T>,
 ) -> (f64, DiffusionAdjoint<T>) {
     let rows = samples.rows(e);
     let (count, d, stride) = (rows.len() / 2, samples.x.dim(), samples.x.stride());
@@ -49,32 +49,20 @@ pub(super) fn pairs<T: Scalar, P: Profile<T>, O: PairTerm>(
     if let Form::Full { a, .. } = &diffusion.form {
         prepare_full(&mut work.full_pairs, samples, rows.start, count, a);
     }
-    let task_count = count.div_ceil(PAIRS);
-    let mut totals = vec![Totals::default(); task_count];
-    let mut alphas = vec![T::ZERO; task_count * stride];
     let (z, z_bar): (&[T], &mut [T]) = match &mut work.full_pairs.rows {
         Some([_, z, z_bar]) => (z.slice(0..count), z_bar.slice_mut(0..count)),
         None => (&[], &mut []),
     };
-    let z_stride = if z.is_empty() { 0 } else { stride };
-    let mut z_bar_cut = Cutter::new(z_bar);
-    let mut b_bar_cut = Cutter::new(work.b_bar.slice_mut(rows.start..rows.start + 2 * count));
-    let mut rest_cut = Cutter::new(&mut work.rest_bar[rows.start..rows.start + 2 * count]);
-    let (mut totals_cut, mut alphas_cut) = (Cutter::new(&mut totals), Cutter::new(&mut alphas));
-    let tasks: Vec<_> = (0..count)
-        .step_by(PAIRS)
-        .map(|first| {
-            let length = PAIRS.min(count - first);
-            Task {
-                pairs: first..first + length,
-                b_bar: b_bar_cut.take(2 * length * stride),
-                rest_bar: rest_cut.take(2 * length),
-                z_bar: z_bar_cut.take(length * z_stride),
-                alpha_bar: alphas_cut.take(stride),
-                totals: &mut totals_cut.take(1)[0],
-            }
-        })
-        .collect();
+    let mut totals = vec![Totals::default(); count.div_ceil(PAIRS)];
+    let mut alphas = vec![T::ZERO; totals.len() * stride];
+    let tasks = tasks_of(
+        stride,
+        work.b_bar.slice_mut(rows.start..rows.start + 2 * count),
+        &mut work.rest_bar[rows.start..rows.start + 2 * count],
+        z_bar,
+        &mut alphas,
+        &mut totals,
+    );
     let (b, rest) = (&work.b, &work.rest);
     tasks::run(tasks, count * d * 16, |task| {
         let span = rows.start + 2 * task.pairs.start..rows.start + 2 * task.pairs.end;
@@ -92,7 +80,7 @@ pub(super) fn pairs<T: Scalar, P: Profile<T>, O: PairTerm>(
         };
         *task.totals = match &diffusion.form {
             Form::Diagonal { alpha } => {
-                let spread = DiagonalSpread::new(alpha, task.alpha_bar);
+                let spread = DiagonalProduct::new(alpha, task.alpha_bar);
                 dispatch(
                     #[inline(always)]
                     || run.visit::<P, O, _>(profile, spread),
@@ -100,7 +88,7 @@ pub(super) fn pairs<T: Scalar, P: Profile<T>, O: PairTerm>(
             }
             Form::Full { .. } => {
                 let z = &z[task.pairs.start * stride..task.pairs.end * stride];
-                let spread = FullSpread::new(z, task.z_bar, stride);
+                let spread = FullProduct::new(z, task.z_bar, stride);
                 dispatch(
                     #[inline(always)]
                     || run.visit::<P, O, _>(profile, spread),
@@ -108,6 +96,7 @@ pub(super) fn pairs<T: Scalar, P: Profile<T>, O: PairTerm>(
             }
         };
     });
+    // The last row of an odd number has no partner.
     if rows.len() % 2 == 1 {
         work.b_bar.row_mut(rows.end - 1).fill(T::ZERO);
         work.rest_bar[rows.end - 1] = T::ZERO;
@@ -120,6 +109,35 @@ pub(super) fn pairs<T: Scalar, P: Profile<T>, O: PairTerm>(
         product(bar.view_mut(), z_bar.view(0..count).transpose(), r.view(0..count));
     }
     (weight * totals.iter().map(|t| t.term).sum::<f64>(), adjoint)
+}
+
+/// Cuts everything that tasks fill in: `b_bar`, `rest_bar` and `z_bar` by pairs, with an entry of `totals` and a row of
+/// `alphas` for each task. `z_bar` is empty for a diagonal diffusion.
+fn tasks_of<'a, T>(
+    stride: usize,
+    b_bar: &'a mut [T],
+    rest_bar: &'a mut [T],
+    z_bar: &'a mut [T],
+    alphas: &'a mut [T],
+    totals: &'a mut [Totals],
+) -> Vec<Task<'a, T>> {
+    let count = rest_bar.len() / 2;
+    let z_stride = if z_bar.is_empty() { 0 } else { stride };
+    let (mut b_bar, mut rest_bar) = (Cutter::new(b_bar), Cutter::new(rest_bar));
+    let (mut z_bar, mut alphas) = (Cutter::new(z_bar), Cutter::new(alphas));
+    let tasks = totals.iter_mut().enumerate().map(|(task, totals)| {
+        let first = task * PAIRS;
+        let length = PAIRS.min(count - first);
+        Task {
+            pairs: first..first + length,
+            b_bar: b_bar.take(2 * length * stride),
+            rest_bar: rest_bar.take(2 * length),
+            z_bar: z_bar.take(length * z_stride),
+            alpha_bar: alphas.take(stride),
+            totals,
+        }
+    });
+    tasks.collect()
 }
 
 /// r and z = a r of every pair of an environment: one product for all of them instead of one per pair.

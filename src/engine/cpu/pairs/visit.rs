@@ -4,7 +4,7 @@
 //! exponential, is vector code like the others.
 
 use crate::Scalar;
-use crate::engine::cpu::spread::Spread;
+use crate::engine::cpu::diffusion_product::DiffusionProduct;
 use crate::kernel::Profile;
 use crate::numeric::simd::{Group, LANES, add_product, groups, groups_mut, total};
 use crate::objective::{Coefficients, Dots, PairTerm};
@@ -84,7 +84,11 @@ fn two_rows<T>(rows: &[T], p: usize, stride: usize) -> (&[Group<T>], &[Group<T>]
 impl<T: Scalar> Run<'_, T> {
     /// Fills in the adjoints and returns the sums.
     #[inline(always)]
-    pub fn visit<P: Profile<T>, O: PairTerm, S: Spread<T>>(mut self, profile: P, mut spread: S) -> Totals {
+    pub fn visit<P: Profile<T>, O: PairTerm, S: DiffusionProduct<T>>(
+        mut self,
+        profile: P,
+        mut spread: S,
+    ) -> Totals {
         let lanes = self.measure::<P, O, S>(&spread);
         let (columns, totals) = self.weigh::<P, O>(profile, &lanes);
         self.scatter::<P, O, S>(&columns, &mut spread);
@@ -96,7 +100,7 @@ impl<T: Scalar> Run<'_, T> {
     }
 
     #[inline(always)]
-    fn measure<P: Profile<T>, O: PairTerm, S: Spread<T>>(&self, spread: &S) -> Lanes<T> {
+    fn measure<P: Profile<T>, O: PairTerm, S: DiffusionProduct<T>>(&self, spread: &S) -> Lanes<T> {
         let zero = [T::ZERO; LANES];
         let zeros = [zero; PAIRS];
         let mut lanes = Lanes {
@@ -122,7 +126,7 @@ impl<T: Scalar> Run<'_, T> {
                     r[l] = x[l] - y[l];
                     delta[l] = b[l] - b_other[l];
                 }
-                let z = spread.of(p, k, &r);
+                let z = spread.product(p, k, &r);
                 add_product(&mut rho, &r, &r);
                 add_product(&mut v, b, b_other);
                 add_product(&mut g, &delta, &z);
@@ -210,7 +214,11 @@ impl<T: Scalar> Run<'_, T> {
     }
 
     #[inline(always)]
-    fn scatter<P: Profile<T>, O: PairTerm, S: Spread<T>>(&mut self, columns: &Columns<T>, spread: &mut S) {
+    fn scatter<P: Profile<T>, O: PairTerm, S: DiffusionProduct<T>>(
+        &mut self,
+        columns: &Columns<T>,
+        spread: &mut S,
+    ) {
         let zero = [T::ZERO; LANES];
         for p in 0..self.pairs() {
             let ((x, y), (b, b_other)) = (two_rows(self.x, p, self.stride), two_rows(self.b, p, self.stride));
@@ -227,7 +235,7 @@ impl<T: Scalar> Run<'_, T> {
                 for l in 0..LANES {
                     r[l] = x[l] - y[l];
                 }
-                let z = spread.of(p, k, &r);
+                let z = spread.product(p, k, &r);
                 // Whole groups at a time: through the references the compiler would store number by number.
                 let (mut here, mut there, mut z_bar) = (zero, zero, zero);
                 for l in 0..LANES {
@@ -249,7 +257,7 @@ impl<T: Scalar> Run<'_, T> {
                     }
                 }
                 (*bar, *bar_other) = (here, there);
-                spread.take(p, k, &r, &z_bar);
+                spread.add_adjoint(p, k, &r, &z_bar);
             }
         }
     }

@@ -1,16 +1,31 @@
 //! Which GPUs there are, what they are, and which one a request means.
 
 use crate::{Error, Result};
-use wgpu::{Adapter, AdapterInfo, Backends, DeviceType, Instance, InstanceDescriptor};
 
-/// A GPU that wgpu reaches.
+#[cfg(feature = "gpu")]
+const NONE_FOUND: &str = "no GPU found, expected a Vulkan driver (on Debian, mesa-vulkan-drivers has one in software): use the CPU engine";
+#[cfg(not(feature = "gpu"))]
+const NONE_FOUND: &str =
+    "the device is 'gpu', expected 'cpu': this build of skds has no GPU support (feature `gpu`)";
+
+/// A GPU that can run the engine's shaders. A build without the feature `gpu` has none.
 #[derive(Clone, Debug)]
 pub struct Gpu {
-    pub(super) adapter: Adapter,
     /// Its position in lists.
     pub index: usize,
-    info: AdapterInfo,
+    name: String,
+    kind: GpuKind,
+    backend: String,
+    driver: String,
+    limits: Limits,
+    has_timestamps: bool,
+    pub(super) adapter: Adapter,
 }
+
+#[cfg(feature = "gpu")]
+type Adapter = wgpu::Adapter;
+#[cfg(not(feature = "gpu"))]
+type Adapter = std::convert::Infallible;
 
 /// What kind of device computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,10 +36,23 @@ pub enum GpuKind {
     Integrated,
     /// Given to a virtual machine.
     Virtual,
-    /// A program that pretends to be a GPU: for tests.
+    /// A program that acts as a GPU: for tests.
     Software,
     /// The driver does not say.
     Unknown,
+}
+
+/// What a device allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes that one binding may span.
+    pub binding_bytes: u64,
+    /// Bytes of a buffer.
+    pub buffer_bytes: u64,
+    /// Storage buffers that a shader may bind.
+    pub storage_buffers: u32,
+    /// Bytes that the threads of a workgroup share.
+    pub shared_bytes: u32,
 }
 
 impl GpuKind {
@@ -54,43 +82,40 @@ impl GpuKind {
 impl Gpu {
     /// The adapter's name.
     pub fn name(&self) -> &str {
-        &self.info.name
+        &self.name
     }
 
     /// What kind of device it is.
     pub fn kind(&self) -> GpuKind {
-        match self.info.device_type {
-            DeviceType::DiscreteGpu => GpuKind::Discrete,
-            DeviceType::IntegratedGpu => GpuKind::Integrated,
-            DeviceType::VirtualGpu => GpuKind::Virtual,
-            DeviceType::Cpu => GpuKind::Software,
-            DeviceType::Other => GpuKind::Unknown,
-        }
+        self.kind
     }
 
     /// Vulkan, Metal or DirectX.
-    pub fn backend(&self) -> String {
-        self.info.backend.to_string()
+    pub fn backend(&self) -> &str {
+        &self.backend
     }
 
     /// The driver with its version.
-    pub fn driver(&self) -> String {
-        format!("{} {}", self.info.driver, self.info.driver_info).trim().to_owned()
+    pub fn driver(&self) -> &str {
+        &self.driver
     }
 
     /// What the device allows.
-    pub fn limits(&self) -> wgpu::Limits {
-        self.adapter.limits()
+    pub fn limits(&self) -> Limits {
+        self.limits
     }
 
     /// Whether it can time its own work.
     pub fn has_timestamps(&self) -> bool {
-        self.adapter.features().contains(wgpu::Features::TIMESTAMP_QUERY)
+        self.has_timestamps
     }
 }
 
 /// Every GPU that can run the engine's shaders, in a fixed order. Empty where there is no driver.
+#[cfg(feature = "gpu")]
 pub fn list() -> Vec<Gpu> {
+    use wgpu::{Backends, Instance, InstanceDescriptor};
+
     // GL is left out on purpose: its adapters pretend to more than their compute shaders can do.
     let backends = Backends::VULKAN | Backends::METAL | Backends::DX12;
     let instance =
@@ -101,14 +126,43 @@ pub fn list() -> Vec<Gpu> {
         adapter.get_downlevel_capabilities().flags.contains(compute)
             && adapter.limits().max_storage_buffers_per_shader_stage >= 8
     });
-    adapters
-        .into_iter()
-        .enumerate()
-        .map(|(index, adapter)| {
-            let info = adapter.get_info();
-            Gpu { adapter, index, info }
-        })
-        .collect()
+    adapters.into_iter().enumerate().map(|(index, adapter)| Gpu::of(index, adapter)).collect()
+}
+
+/// Every GPU that can run the engine's shaders: none in a build without the feature `gpu`.
+#[cfg(not(feature = "gpu"))]
+pub fn list() -> Vec<Gpu> {
+    Vec::new()
+}
+
+#[cfg(feature = "gpu")]
+impl Gpu {
+    fn of(index: usize, adapter: Adapter) -> Self {
+        use wgpu::DeviceType;
+
+        let (info, limits) = (adapter.get_info(), adapter.limits());
+        Gpu {
+            index,
+            name: info.name,
+            kind: match info.device_type {
+                DeviceType::DiscreteGpu => GpuKind::Discrete,
+                DeviceType::IntegratedGpu => GpuKind::Integrated,
+                DeviceType::VirtualGpu => GpuKind::Virtual,
+                DeviceType::Cpu => GpuKind::Software,
+                DeviceType::Other => GpuKind::Unknown,
+            },
+            backend: info.backend.to_string(),
+            driver: format!("{} {}", info.driver, info.driver_info).trim().to_owned(),
+            limits: Limits {
+                binding_bytes: limits.max_storage_buffer_binding_size,
+                buffer_bytes: limits.max_buffer_size,
+                storage_buffers: limits.max_storage_buffers_per_shader_stage,
+                shared_bytes: limits.max_compute_workgroup_storage_size,
+            },
+            has_timestamps: adapter.features().contains(wgpu::Features::TIMESTAMP_QUERY),
+            adapter,
+        }
+    }
 }
 
 /// The GPU that `auto` takes: the first of the best kind, never a software one.
@@ -118,11 +172,7 @@ pub fn best(gpus: &[Gpu]) -> Option<&Gpu> {
 
 /// The GPU that `gpu` means: the best one, or a software one if there is no other.
 pub fn any(gpus: &[Gpu]) -> Result<&Gpu> {
-    best(gpus).or_else(|| gpus.first()).ok_or_else(|| {
-        Error::invalid(
-            "no GPU found, expected a Vulkan driver (on Debian, mesa-vulkan-drivers has one in software): use the CPU engine",
-        )
-    })
+    best(gpus).or_else(|| gpus.first()).ok_or_else(|| Error::invalid(NONE_FOUND))
 }
 
 /// The GPU with this index or with this text in its name, in any case.
