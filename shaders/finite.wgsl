@@ -20,6 +20,6 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) t
     for (var at = first; at < job.losses; at += job.groups * 256u) {
         if (bad(losses[at])) { atomicMin(&state[2], at); }
     }
-    // Once something is wrong the counter stands, so that the host can say at which step.
+    // After a bad number the counter stops, so the host can say which step it was.
     if (first == 0u && atomicLoad(&state[3]) == 0u) { atomicAdd(&state[0], 1u); }
 }

@@ -116,7 +116,7 @@ impl Gpu {
 pub fn list() -> Vec<Gpu> {
     use wgpu::{Backends, Instance, InstanceDescriptor};
 
-    // GL is left out on purpose: its adapters pretend to more than their compute shaders can do.
+    // Without GL, on purpose: its adapters claim more than their compute shaders can do.
     let backends = Backends::VULKAN | Backends::METAL | Backends::DX12;
     let instance =
         Instance::new(InstanceDescriptor { backends, ..InstanceDescriptor::new_without_display_handle() });

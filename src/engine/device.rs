@@ -6,7 +6,7 @@ use super::gpu::GpuEngine;
 use super::gpu::adapters::{self, Gpu};
 use crate::{Error, Result, Scalar};
 
-/// A device as named on the command line.
+/// A device as people name it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Device {
     /// A real GPU if there is one, otherwise the CPU engine.
@@ -20,7 +20,7 @@ pub enum Device {
     Named(String),
 }
 
-/// What a [`Device`] turns out to be.
+/// The device that a [`Device`] means on this machine.
 #[derive(Clone, Copy, Debug)]
 pub enum Chosen<'a> {
     /// The CPU engine.
@@ -48,7 +48,7 @@ impl Device {
         })
     }
 
-    /// The GPU engine, if this device is a GPU. `auto` is the CPU for f64, which GPUs lack.
+    /// The GPU engine, if this device is a GPU. In f64, which GPUs lack, `auto` means the CPU.
     pub fn gpu<T: Scalar>(&self, memory: u64) -> Result<Option<GpuEngine>> {
         let auto_without_gpu = *self == Device::Auto && T::NAME != GpuEngine::PRECISION;
         if *self == Device::Cpu || auto_without_gpu {

@@ -1,6 +1,6 @@
-//! Which environments and rows a step sees: a function of the seed and the step alone, in integer arithmetic that a
-//! shader can do too (`shaders/draw.wgsl`), so that every device draws the same batches and a resumed fit goes on with
-//! the batches that an uninterrupted one would have seen.
+//! Which environments and rows a training step sees. They depend on the seed and the step alone, by integer arithmetic
+//! that `shaders/draw.wgsl` repeats. So every device draws the same batches, and a resumed fit sees the batches that an
+//! uninterrupted one would have seen.
 
 /// Rounds of the Feistel network, and the fewest bits of its halves: enough to leave no pattern among the pairs of a
 /// batch, for a handful of rows too.
@@ -51,14 +51,14 @@ pub(crate) fn permuted(key: u32, at: u32, n: u32) -> u32 {
 pub struct Batches {
     /// The seed of every draw.
     pub seed: u64,
-    /// Rows per environment and step. An environment with fewer rows is gone through more than once.
+    /// Rows per environment and step. An environment with fewer rows repeats some.
     pub rows: usize,
     /// Environments per step.
     pub environments: usize,
 }
 
 impl Batches {
-    /// The environment in place `slot` of step `step` (from 0), out of `all`: no environment comes twice in a step.
+    /// The environment in place `slot` of step `step` (from 0), out of `all`. The environments of a step differ.
     pub fn environment(&self, step: u32, slot: usize, all: usize) -> usize {
         if self.environments == all {
             return slot;
@@ -66,8 +66,8 @@ impl Batches {
         permuted(key(self.seed, step, 0), slot as u32, all as u32) as usize
     }
 
-    /// Row `at` of the batch of `environment`, which has `n` rows: a draw without replacement, begun anew when all
-    /// rows were drawn.
+    /// Row `at` of the batch of `environment`, which has `n` rows. Rows are drawn without replacement, and again from all
+    /// once all were drawn.
     pub fn row(&self, step: u32, environment: usize, at: usize, n: usize) -> usize {
         let (round, at) = (at / n, at % n);
         let key = mix(key(self.seed, step, 1 + environment as u32).wrapping_add(round as u32));

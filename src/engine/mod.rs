@@ -1,7 +1,7 @@
 //! What every engine offers: the loss of a model on a dataset, and its gradient.
 //!
-//! An engine takes the data once ([`Engine::load`]) and then evaluates as many parameters as asked
-//! ([`Loss::evaluate`]) with nothing left to allocate. The stages, in order, under one name in every engine:
+//! An engine takes the data once ([`Engine::load`]) and then evaluates the loss for any parameters
+//! ([`Loss::evaluate`]) without further allocation. Every engine has these stages, in this order and under these names:
 //!
 //! | stage | from → to |
 //! |---|---|
@@ -63,7 +63,7 @@ pub struct StageTime {
 
 /// A device that evaluates losses in precision `T`.
 pub trait Engine<T: Scalar> {
-    /// The name reports give the device.
+    /// The device's name in reports.
     fn device(&self) -> String;
 
     /// Prepares to evaluate `spec` on `data`.
@@ -83,6 +83,6 @@ pub trait Loss<T: Scalar>: Send {
     /// The number of pairs one evaluation visits, over all environments.
     fn pairs(&self) -> u64;
 
-    /// Counts from 0 to [`pairs`](Self::pairs) during an evaluation that visits all pairs, and can stop it.
+    /// Counts from 0 to [`pairs`](Self::pairs) during an evaluation over all pairs. It can stop the evaluation.
     fn progress(&self) -> std::sync::Arc<Progress>;
 }

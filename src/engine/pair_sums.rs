@@ -1,8 +1,8 @@
-//! What the exact solver has a device sum over all pairs.
+//! Sums over all pairs that a device computes for the exact solver.
 
 use crate::Matrix;
 
-/// What is to be summed over the samples of an environment.
+/// The columns to sum over the samples of an environment.
 pub(crate) struct PairColumns<'a> {
     /// ω of each sample; 1 without a tilt.
     pub omega: &'a [f64],

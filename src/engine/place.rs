@@ -12,12 +12,12 @@ use crate::data::Dataset;
 pub enum Place {
     /// The CPU engine.
     Cpu,
-    /// A GPU; one in software says nothing about speed and is labelled so.
+    /// A GPU. Reports label one in software, because its times say nothing about a GPU.
     Gpu(Box<Gpu>),
 }
 
 impl Place {
-    /// What a device on the command line turned out to be.
+    /// The place of a chosen device.
     pub fn of(chosen: Chosen<'_>) -> Self {
         match chosen {
             Chosen::Cpu => Place::Cpu,

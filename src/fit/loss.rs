@@ -274,8 +274,8 @@ mod tests {
     #[test]
     fn the_loss_of_a_fit_is_found_again() {
         use crate::engine::Engine;
-        for (kind, estimator) in KernelKind::ALL.iter().map(|&kind| (kind, EstimatorChoice::V)) {
-            let kernel = KernelChoice::Pairs(kind);
+        for &kind in KernelKind::ALL {
+            let (kernel, estimator) = (KernelChoice::Pairs(kind), EstimatorChoice::V);
             let settings = Settings {
                 lambda: Some(0.05),
                 kernel: Some(kernel),

@@ -1,4 +1,4 @@
-//! A bandwidth given, or taken from the data.
+//! The bandwidth: a number, or the median distance in the data.
 
 use crate::data::Dataset;
 use crate::{Error, Result};
@@ -21,7 +21,7 @@ pub enum Bandwidth {
 const MEDIAN_PAIRS: usize = 20_000;
 
 impl Bandwidth {
-    /// The number to use on `data`. Random choices follow from `seed`.
+    /// The number to use on `data`. `seed` determines which pairs are sampled.
     pub fn resolve(self, data: &Dataset, seed: u64) -> Result<f64> {
         match self {
             Bandwidth::Value(h) => Ok(h),
@@ -46,7 +46,7 @@ fn median_distance(data: &Dataset, seed: u64) -> Result<f64> {
     } else {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         for pair in 0..MEDIAN_PAIRS {
-            // Environments take turns: the loss weighs them alike whatever their sizes.
+            // Environments take turns, because the loss gives each the same weight, whatever its size.
             let range = &rows[pair % rows.len()];
             let i = rng.random_range(range.clone());
             let step = rng.random_range(1..range.len());

@@ -21,8 +21,8 @@ pub use bandwidth::Bandwidth;
 
 use crate::{Error, Result, Scalar};
 
-// The list of kernels: the file with the profile, and a line in `kernels!`. Everything that goes through all kernels
-// takes them from here.
+// The list of kernels: a file with the profile, and an entry of `kernels!`. Everything that goes through all kernels
+// takes them from here. (The macro does not declare the files, because rustfmt would not find them.)
 mod imq_plus;
 mod rbf;
 mod tilted_rbf;

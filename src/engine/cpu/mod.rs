@@ -117,7 +117,7 @@ impl<T: Scalar> Samples<T> {
     }
 }
 
-/// Buffers that the stages hand on to each other, kept between evaluations.
+/// Buffers through which the stages pass results on. They are kept between evaluations.
 struct StageBuffers<T> {
     /// b, after `tilt` b̃.
     b: Rows<T>,
@@ -182,7 +182,7 @@ impl<T: Scalar> CpuLoss<T> {
         mut gradient: Option<&mut Parameters<T>>,
     ) -> Result<f64> {
         let CpuLoss { spec, samples, work, environment_losses, progress } = self;
-        // A wish to stop is looked for at the end.
+        // `evaluate` checks at the end whether to stop.
         let _ = progress.set(0);
         let inputs = Inputs::new(parameters, &samples.x, &samples.offsets);
         stage.drift(&inputs, &mut work.b, &mut work.hidden);

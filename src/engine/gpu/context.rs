@@ -103,7 +103,7 @@ impl Context {
         }
     }
 
-    /// Runs calls to wgpu; what goes wrong within them becomes an error of this crate. `refused` names what it means
+    /// Runs calls to wgpu and turns their failures into errors of this crate. `refused` is the failure to report
     /// if the call itself was found invalid.
     fn guarded<R>(&self, refused: fn(String) -> DeviceFailure, call: impl FnOnce() -> R) -> Result<R> {
         self.check_alive()?;

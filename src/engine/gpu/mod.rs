@@ -34,10 +34,10 @@ use plan::Bounds;
 use session::{Edit, Session};
 use std::sync::{Arc, Mutex};
 
-/// Memory that the engine takes at most unless told otherwise.
+/// The most memory that the engine takes, unless [`GpuEngine::with_budget`] sets another.
 pub const DEFAULT_BUDGET: u64 = 4 << 30;
 
-/// Evaluates on one GPU. The device is opened at the first use and again after it was lost.
+/// Evaluates on one GPU. The first use opens the device, and the next use after a loss opens it again.
 pub struct GpuEngine {
     gpu: Gpu,
     limits: wgpu::Limits,
@@ -119,8 +119,8 @@ impl GpuEngine {
         }
     }
 
-    /// Takes the device away, as a driver reset does: evaluations under way fail, the next [`Engine::load`] opens it
-    /// anew.
+    /// Takes the device away, as a driver reset does. Evaluations under way fail, and the next [`Engine::load`] opens the
+    /// device again.
     pub fn destroy_device(&self) {
         if let Some(context) = self.context.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).as_ref() {
             context.destroy();
@@ -178,8 +178,8 @@ impl<T: Scalar> Engine<T> for GpuEngine {
     }
 }
 
-/// The loss on one dataset on a GPU. Buffers are made for the first parameters, and again for parameters of another
-/// form.
+/// The loss on one dataset on a GPU. The first parameters determine the buffers; parameters of another form replace
+/// them.
 pub struct GpuLoss {
     context: Arc<Context>,
     bounds: Bounds,
@@ -214,7 +214,7 @@ impl GpuLoss {
         self.context.traffic()
     }
 
-    /// Puts other samples in place of the present ones: a batch with the same number of rows per environment.
+    /// Replaces the samples by others with the same number of rows per environment.
     pub fn write_samples(&mut self, data: &Dataset) -> Result<()> {
         let shape = |data: &Dataset| (data.dim(), data.offsets().to_vec());
         if shape(data) != shape(&self.data) {

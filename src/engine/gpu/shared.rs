@@ -39,7 +39,7 @@ macro_rules! shared_struct {
 }
 
 shared_struct! {
-    /// A block of rows, with what a shader needs to know of its environment.
+    /// A block of rows and its environment.
     Block {
         /// The environment.
         environment: u32,
@@ -113,7 +113,7 @@ shared_struct! {
         at_b: u32,
         /// ∂/∂b.
         at_bar: u32,
-        /// The MLP's activations, then ∂/∂ what went into them.
+        /// The MLP's activations, then the derivatives with respect to their arguments.
         at_hidden: u32,
         /// a (x − centre) (full diffusion).
         at_spread: u32,

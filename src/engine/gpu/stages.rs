@@ -63,7 +63,7 @@ slots! {
     Moments = "moments": "vec4<f32>", "(quads of parameters, 2)";
     /// 1 for a free parameter, 0 for a fixed one.
     Free = "free": "vec4<f32>", "like parameters";
-    /// Steps taken, first bad entry of the gradient, first bad partial loss, whether training stands.
+    /// Steps taken, first bad entry of the gradient, first bad partial loss, whether training has stopped.
     State = "state": "atomic<u32>", "(4)";
     /// What the penalty's effects are multiplied with.
     Multipliers = "multipliers": "vec4<f32>", "(dim, stride)";

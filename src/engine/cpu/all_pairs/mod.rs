@@ -125,7 +125,7 @@ struct BlockTask<'a, T> {
 struct Totals {
     /// Σ c_r.
     r: f64,
-    /// Σ c_z, and for SKDS's linear part Σ c_rest, which enters tr a² alike.
+    /// Σ c_z, and for SKDS's linear part Σ c_rest, which enters tr a² in the same way.
     z: f64,
     /// ⟨∂/∂b̃, b̃⟩.
     drift: f64,
