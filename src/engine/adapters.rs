@@ -24,8 +24,17 @@ pub struct Gpu {
 
 #[cfg(feature = "gpu")]
 type Adapter = wgpu::Adapter;
+/// What no value has, so there is no [`Gpu`].
 #[cfg(not(feature = "gpu"))]
-type Adapter = std::convert::Infallible;
+#[derive(Clone, Debug)]
+pub(super) struct Adapter(std::convert::Infallible);
+
+#[cfg(not(feature = "gpu"))]
+impl Adapter {
+    pub(super) fn never(&self) -> ! {
+        match self.0 {}
+    }
+}
 
 /// What kind of device computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -46,7 +46,7 @@ impl GpuEngine {
 
     /// Nothing can call this: there is no GPU.
     pub fn new(gpu: &Gpu) -> Self {
-        match gpu.adapter {}
+        gpu.adapter.never()
     }
 
     uncallable! {
