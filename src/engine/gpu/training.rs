@@ -1,5 +1,5 @@
-//! A training step that never leaves the device: a batch, evaluation, penalty, a look for NaN, one Adam update. The
-//! host hears of it when it asks.
+//! A training step that stays on the device: a batch, the evaluation, the penalty, a check for NaN, one Adam update. The
+//! host reads results only when it is asked for them.
 
 use super::context::Context;
 use super::form::Form;
@@ -92,7 +92,7 @@ impl GpuTraining {
         let read = (sizes.losses + u64::from(STRIDING_GROUPS) * 4).max(3 * sizes.parameters) + 16;
         let staging =
             context.buffer("training staging", read, BufferUsages::COPY_DST | BufferUsages::MAP_READ)?;
-        let told = told(&form, sizes.parameters, spec);
+        let numbers = numbers_of(&form, sizes.parameters, spec);
         let mut training = GpuTraining {
             session,
             spec: loss,
@@ -106,42 +106,42 @@ impl GpuTraining {
         if batches.is_some() {
             for span in 0..training.session.plan.spans.len() {
                 let plan = training.session.plan.spans[span];
-                let told =
-                    Training { groups: plan.blocks as u32, first_block: plan.first_block as u32, ..told };
-                let bound = training.bind(&stages::DRAW, &told, span)?;
+                let numbers =
+                    Training { groups: plan.blocks as u32, first_block: plan.first_block as u32, ..numbers };
+                let bound = training.bind(&stages::DRAW, &numbers, span)?;
                 training.before.push(bound);
             }
         }
         let mut ending: Vec<(&'static Stage, Training)> = Vec::new();
-        if told.outgoing != 0 {
-            ending.push((&stages::NORMS, Training { groups: told.stride.div_ceil(TILE / 4), ..told }));
+        if numbers.outgoing != 0 {
+            ending.push((&stages::NORMS, Training { groups: numbers.stride.div_ceil(TILE / 4), ..numbers }));
         }
         if penalty.is_some() {
-            ending.push((&stages::PENALTY, told));
+            ending.push((&stages::PENALTY, numbers));
         }
-        ending.extend([(&stages::FINITE, told), (&stages::ADAM, told)]);
-        for (stage, told) in ending {
-            let bound = training.bind(stage, &told, 0)?;
+        ending.extend([(&stages::FINITE, numbers), (&stages::ADAM, numbers)]);
+        for (stage, numbers) in ending {
+            let bound = training.bind(stage, &numbers, 0)?;
             training.after.push(bound);
         }
         Ok(training)
     }
 
     /// A dispatch of `stage` with a uniform of its own.
-    fn bind(&self, stage: &'static Stage, told: &Training, span: usize) -> Result<BoundDispatch> {
+    fn bind(&self, stage: &'static Stage, numbers: &Training, span: usize) -> Result<BoundDispatch> {
         let context = &self.session.context;
         let composed = self.session.compose(&self.session.form.choice(&self.spec), stage)?;
         let pipeline = context.pipeline(stage, &composed)?;
         let size = Training::SHADER_SIZE.get();
         let uniform = context.buffer("training", size, BufferUsages::UNIFORM | BufferUsages::COPY_DST)?;
-        context.write(&uniform, 0, &uniform_bytes(told))?;
+        context.write(&uniform, 0, &uniform_bytes(numbers))?;
         let buffers: Vec<&Buffer> = composed
             .slots
             .iter()
             .map(|slot| self.buffers.get(slot).unwrap_or_else(|| self.session.buffer_of(*slot, span)))
             .collect();
         let group = Arc::new(context.bind(&pipeline.layout, &uniform, Training::SHADER_SIZE, &buffers)?);
-        let workgroups = fold(told.groups);
+        let workgroups = fold(numbers.groups);
         Ok(BoundDispatch {
             pipeline,
             group,
@@ -303,12 +303,12 @@ fn write_multipliers(
     context.write(&buffers[&Slot::Multipliers], 0, bytemuck::cast_slice(&packed))
 }
 
-/// What all training stages are told alike.
-fn told(form: &Form, parameter_bytes: u64, spec: &TrainingSpec) -> Training {
+/// The numbers that all training stages share.
+fn numbers_of(form: &Form, parameter_bytes: u64, spec: &TrainingSpec) -> Training {
     let TrainingSpec { penalty, adam, batches, .. } = *spec;
     let d = form.dim as f64;
     let kind = penalty.map(|penalty| penalty.kind);
-    let mut told = Training {
+    let mut numbers = Training {
         groups: STRIDING_GROUPS,
         quads: (parameter_bytes / 16) as u32,
         losses: form.environments as u32 * LOSS_LANES,
@@ -327,10 +327,10 @@ fn told(form: &Form, parameter_bytes: u64, spec: &TrainingSpec) -> Training {
         ..Training::default()
     };
     if let Some(Batches { seed, rows, environments }) = batches {
-        (told.seed_low, told.seed_high) = (seed as u32, (seed >> 32) as u32);
-        told.slots = environments as u32;
-        told.batch_rows = rows as u32;
-        told.slot_blocks = (rows as u32).div_ceil(ROW_BLOCK);
+        (numbers.seed_low, numbers.seed_high) = (seed as u32, (seed >> 32) as u32);
+        numbers.slots = environments as u32;
+        numbers.batch_rows = rows as u32;
+        numbers.slot_blocks = (rows as u32).div_ceil(ROW_BLOCK);
     }
-    told
+    numbers
 }

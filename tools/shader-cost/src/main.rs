@@ -27,7 +27,7 @@ Compiles every entry point of DIR/*.wgsl for AMD RDNA2 with Mesa's radv and prin
   --brief  only the worst row of each stage (the label up to its first dot), then the verdict
   --json   rows as JSON lines; the verdict goes to standard error
 
-Exit code: 0 all well, 1 a shader failed the verdict, 2 the tool could not do its work.";
+Exit code: 0 if every shader passes, 1 if one fails, 2 if the tool could not run.";
 
 /// Set in the environment of the second run, the one that has the driver's settings.
 const READY: &str = "SHADER_COST_READY";
