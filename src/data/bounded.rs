@@ -1,13 +1,13 @@
-//! A reader that gives out only so many bytes at a time.
+//! A reader with a limit of bytes, which bounds the memory of what reads from it.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
-/// Fails when more is read than [`allow`](Bounded::allow) said: what reads lines or records into memory then ends before
-/// the memory does.
+/// Fails when more bytes are read than [allowed](Bounded::allow). Code that reads a line or record into memory then fails
+/// before it runs out of memory.
 pub(super) struct Bounded<R> {
     inner: R,
     left: u64,
-    /// Whether more was wanted than allowed.
+    /// Whether a read went beyond the limit.
     pub exceeded: bool,
 }
 

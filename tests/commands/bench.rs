@@ -111,7 +111,11 @@ fn peers_are_timed_only_if_they_agree() {
     assert!(rows.iter().all(|row| row["theirs"]["median_ms"] == 1.0), "{rows:?}");
     assert_eq!(json["peers_description"], "JAX 0, Python sh, pretended");
     let disagrees = peer(folder.path(), "0.5");
-    refused(&["--quick", "--peers", "--device", "cpu", "--python", &disagrees], 1, "times are not compared");
+    refused(
+        &["--quick", "--peers", "--device", "cpu", "--python", &disagrees],
+        1,
+        "times would not be comparable",
+    );
 }
 
 #[test]
