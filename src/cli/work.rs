@@ -3,7 +3,7 @@
 use crate::Result;
 use crate::engine::gpu::adapters;
 use crate::engine::{Chosen, Device, Place};
-use crate::serve::{Workplace, work};
+use crate::serve::JobProcess;
 
 /// Do the jobs of a service, which come on standard input.
 #[derive(clap::Args)]
@@ -21,5 +21,5 @@ pub(super) fn run(args: &Args) -> Result<()> {
         Device::Cpu => Place::of(Chosen::Cpu),
         _ => Place::of(args.device.choose(&adapters::list())?),
     };
-    work(&Workplace { place, memory: args.memory })
+    JobProcess { place, memory: args.memory }.run()
 }

@@ -1,22 +1,21 @@
-//! How a service is asked to end: once politely, twice at once.
+//! Signals that end the service: the first one politely, the second one at once.
 
 use crate::{Error, Result};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// The exit code of who was ended by a second signal, as shells have it for Ctrl-C.
+/// The exit code after a second signal, as shells use it for Ctrl-C.
 const INTERRUPTED: i32 = 130;
-/// Added to the time that the service has to end, after which it is ended.
+/// Added to the time that the service has to end. After that, the program exits.
 const MARGIN: Duration = Duration::from_secs(2);
 
-/// Becomes true at the first Ctrl-C or polite kill. The second one ends the program at once; so does the end of the time that
-/// the service has, while anyone still holds what this returns. On a thread of its own: whatever the service is busy with, this
-/// is heard.
-pub(super) fn wish_to_end(within: Duration) -> Result<watch::Receiver<bool>> {
+/// A value that becomes true at the first Ctrl-C or SIGTERM. A second signal exits the program at once. So does the end of the time
+/// that the service has, while anyone still holds the value. A separate thread waits for signals, whatever keeps the service busy.
+pub(super) fn first_signal(within: Duration) -> Result<watch::Receiver<bool>> {
     let cannot = |error: std::io::Error| Error::invalid(format!("the service cannot start: {error}"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(cannot)?;
     let mut signals = runtime.block_on(async { Signals::new() }).map_err(cannot)?;
-    let (sender, wish) = watch::channel(false);
+    let (sender, signalled) = watch::channel(false);
     std::thread::spawn(move || {
         runtime.block_on(async {
             tokio::select! {
@@ -31,7 +30,7 @@ pub(super) fn wish_to_end(within: Duration) -> Result<watch::Receiver<bool>> {
             }
         });
     });
-    Ok(wish)
+    Ok(signalled)
 }
 
 #[cfg(unix)]

@@ -1,8 +1,10 @@
-//! Names that the service gives: hexadecimal digits and nothing else, so that none can ever be a path.
+//! Ids that the service makes. They consist of hexadecimal digits only, so no id can be a path.
 
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
-use sha2::Sha256;
+use sha2::{Digest, Sha256};
+use std::fs::File;
+use std::path::Path;
 
 /// The SHA-256 of a file's content, in hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema)]
@@ -10,7 +12,7 @@ use sha2::Sha256;
 #[schema(value_type = String, pattern = "^[0-9a-f]{64}$")]
 pub struct ContentId(String);
 
-/// A job's name: 32 random hexadecimal digits.
+/// The id of a job: 32 random hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(try_from = "String")]
 #[schema(value_type = String, pattern = "^[0-9a-f]{32}$")]
@@ -21,7 +23,7 @@ fn digits(text: String, count: usize, what: &str) -> Result<String> {
     match good {
         true => Ok(text),
         false => {
-            Err(Error::invalid(format!("the name of a {what} is wrong, expected {count} digits 0-9a-f")))
+            Err(Error::invalid(format!("the id of a {what} is malformed, expected {count} digits 0-9a-f")))
         }
     }
 }
@@ -43,9 +45,24 @@ impl TryFrom<String> for JobId {
 }
 
 impl ContentId {
-    /// Of a finished hash.
+    /// The id of content with this hash.
     pub fn of(hash: Sha256) -> Self {
         ContentId(crate::files::hash::hex(hash))
+    }
+
+    /// The id of a file's content.
+    pub fn of_file(path: &Path) -> Result<Self> {
+        let cannot = |source| Error::Io { action: "read", path: path.into(), source };
+        let mut file = File::open(path).map_err(cannot)?;
+        let mut hash = Sha256::new();
+        let mut block = vec![0; 1 << 16];
+        loop {
+            let read = std::io::Read::read(&mut file, &mut block).map_err(cannot)?;
+            if read == 0 {
+                return Ok(ContentId::of(hash));
+            }
+            hash.update(&block[..read]);
+        }
     }
 
     pub fn as_str(&self) -> &str {
@@ -64,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_but_digits_is_a_name() {
+    fn only_digits_make_an_id() {
         let hash = ContentId::of(<Sha256 as sha2::Digest>::new_with_prefix(b"abc"));
         assert_eq!(hash.as_str(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
         assert!(ContentId::try_from(hash.as_str().to_owned()).is_ok());

@@ -1,42 +1,40 @@
-//! What clients may ask for, checked before work starts.
+//! What clients may ask for. Limits are checked before any work starts.
 
+use super::error::ServiceError;
 use crate::data::SizeLimits;
-use crate::serve::domain::need::Need;
-use crate::serve::domain::problem::Problem;
-use crate::serve::domain::request::Request;
-use axum::http::StatusCode;
 use std::time::Duration;
 
-/// Bounds of a service.
+/// The limits of a service.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// Bytes of an upload.
+    /// The most bytes of an upload.
     pub upload_bytes: u64,
-    /// Bytes of any other body.
+    /// The most bytes of any other request body.
     pub body_bytes: u64,
-    /// Variables of a dataset or model.
+    /// The most variables of a dataset or model.
     pub variables: usize,
-    /// Environments of a dataset.
+    /// The most environments of a dataset.
     pub environments: usize,
-    /// Bytes of a variable's name.
+    /// The most bytes of a variable's name.
     pub name_bytes: usize,
-    /// Bytes that a job may need, roughly.
+    /// The most bytes of memory that a job may need, by a rough estimate.
     pub job_bytes: u64,
-    /// Seconds that a job may take.
+    /// The most seconds that a job may take.
     pub job_seconds: f64,
-    /// Jobs that may wait.
+    /// The most jobs that may wait.
     pub queued: usize,
-    /// Jobs of one client that may wait.
+    /// The most jobs of one client that may wait.
     pub queued_each: usize,
-    /// Samples that may be drawn at once.
+    /// The most samples that one job may draw.
     pub samples: usize,
-    /// Connections at a time, if there are file handles for as many.
+    /// The most connections at a time, as far as there are file handles for them.
     pub connections: usize,
-    /// What a client may take for the head of a request, between two parts of a body or of an answer, and between two requests.
+    /// The most time that a client may take for the head of a request, between two parts of a body or of a response, and between
+    /// two requests.
     pub patience: Duration,
-    /// Bytes of a body per second that a client must reach once its patience is over.
+    /// The least rate of a request body in bytes per second, once `patience` has passed.
     pub pace: u64,
-    /// What the service may take to end.
+    /// The most time that the service may take to stop.
     pub shutdown: Duration,
 }
 
@@ -67,53 +65,41 @@ impl Limits {
         SizeLimits { variables: self.variables, bytes: self.job_bytes }
     }
 
-    /// Something is more than it may be.
-    pub(in crate::serve) fn over(
-        &self,
+    /// The error for something that exceeds a limit.
+    pub(in crate::serve) fn exceeded(
         what: &str,
         found: impl std::fmt::Display,
         most: impl std::fmt::Display,
-    ) -> Problem {
-        let sentence = format!("{what} is {found}, expected at most {most} on this service");
-        Problem::new(StatusCode::UNPROCESSABLE_ENTITY, sentence)
+    ) -> ServiceError {
+        ServiceError::unprocessable(format!("{what} is {found}, expected at most {most} on this service"))
     }
 
-    /// Variables of data that arrives.
-    pub fn check_variables(&self, found: usize) -> Result<(), Problem> {
-        if found > self.variables {
-            Err(self.over("the number of variables", found, self.variables))
-        } else {
-            Ok(())
-        }
+    /// Checks the number of variables.
+    pub(in crate::serve) fn check_variables(&self, found: usize) -> Result<(), ServiceError> {
+        check("the number of variables", found, self.variables)
     }
 
-    /// Environments of data that arrives.
-    pub fn check_environments(&self, found: usize) -> Result<(), Problem> {
-        if found > self.environments {
-            Err(self.over("the number of environments", found, self.environments))
-        } else {
-            Ok(())
-        }
+    /// Checks the number of environments.
+    pub(in crate::serve) fn check_environments(&self, found: usize) -> Result<(), ServiceError> {
+        check("the number of environments", found, self.environments)
     }
 
-    /// A job, by what it asks for and what it will need.
-    pub fn check(&self, request: &Request, need: &Need) -> Result<(), Problem> {
-        match request {
-            Request::Simulate(simulate) => self.check_variables(simulate.settings.dim)?,
-            Request::Sample(sample) if sample.samples() > self.samples => {
-                return Err(self.over("the number of samples", sample.samples(), self.samples));
-            }
-            _ => {}
-        }
-        self.check_bytes(need.bytes)
+    /// Checks the number of samples that a job draws.
+    pub(in crate::serve) fn check_samples(&self, found: usize) -> Result<(), ServiceError> {
+        check("the number of samples", found, self.samples)
     }
 
-    /// Memory that is about to be needed.
-    pub fn check_bytes(&self, bytes: f64) -> Result<(), Problem> {
+    /// Checks the memory that something needs.
+    pub(in crate::serve) fn check_bytes(&self, bytes: f64) -> Result<(), ServiceError> {
         if bytes > self.job_bytes as f64 {
             let mib = |bytes: f64| format!("{:.0} MiB", bytes / f64::from(1 << 20));
-            return Err(self.over("the memory that it needs", mib(bytes), mib(self.job_bytes as f64)));
+            let what = "the memory that it needs";
+            return Err(Limits::exceeded(what, mib(bytes), mib(self.job_bytes as f64)));
         }
         Ok(())
     }
+}
+
+fn check(what: &str, found: usize, most: usize) -> Result<(), ServiceError> {
+    if found > most { Err(Limits::exceeded(what, found, most)) } else { Ok(()) }
 }

@@ -1,14 +1,16 @@
-//! Jobs: start, list, look at, follow, cancel, and fetch what they left.
+//! Jobs: submit, list, show, follow and cancel them, and download their files.
 
-use super::{Answer, Asks, Shared, list_length, parsed};
+use super::error::{ApiError, Refusal};
+use super::{Answer, FromClient, Shared, list_length, query, uploads};
+use crate::serve::domain::client::Client;
+use crate::serve::domain::error::ServiceError;
 use crate::serve::domain::id::JobId;
-use crate::serve::domain::problem::{Problem, Refusal};
-use crate::serve::domain::request::Request;
-use crate::serve::domain::who::Who;
-use crate::serve::run::events::Event;
+use crate::serve::domain::job::{Job, JobState};
+use crate::serve::domain::kinds::Request;
+use crate::serve::run::live::Event;
 use crate::serve::run::service::Service;
-use crate::serve::store::database::{Job, JobState};
-use crate::serve::store::lists::{self, JobFilter, JobSummary, Page};
+use crate::serve::store::database::Reader;
+use crate::serve::store::lists::{JobFilter, JobSummary, Page};
 use axum::body::{Body, Bytes};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
@@ -25,69 +27,65 @@ use tokio::io::AsyncReadExt;
 use tokio::sync::broadcast::error::RecvError;
 use utoipa::{IntoParams, ToSchema};
 
-/// The longest that an answer is waited for.
+/// The most seconds to wait for a result.
 const LONGEST_WAIT: f64 = 60.0;
 
-/// How to submit.
+/// How to submit a job.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub struct Submit {
-    /// Wait for the result, but at most so many seconds.
+pub struct SubmitQuery {
+    /// Wait for the result, at most so many seconds.
     #[param(minimum = 0, maximum = 60)]
     wait: Option<f64>,
 }
 
-/// Which jobs.
+/// Which jobs to list.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub struct Which {
-    /// Of this state only.
+pub struct ListQuery {
+    /// Only jobs in this state.
     state: Option<JobState>,
-    /// Of this kind only.
+    /// Only jobs of this kind.
     kind: Option<String>,
-    /// The most, 50 if nothing is said.
+    /// The most jobs of a page; the default is 50.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
-    /// The part of the list that comes after another: what that gave as `next`.
+    /// The `next` of another page, to get the page after it.
     after: Option<String>,
 }
 
-/// A part of the list of jobs.
+/// A page of the list of jobs.
 #[derive(Serialize, ToSchema)]
 pub struct Jobs {
-    /// Newest first, in short.
+    /// The jobs, newest first.
     jobs: Vec<JobSummary>,
-    /// Where the next part begins, if there is one: for `after`.
+    /// The value of `after` for the next page, if there is one.
     next: Option<String>,
 }
 
 fn job_id(text: String) -> Answer<JobId> {
-    JobId::try_from(text).map_err(|_| Problem::unknown("job"))
+    Ok(JobId::try_from(text).map_err(|_| ServiceError::NotFound("job"))?)
 }
 
-fn query<T>(query: std::result::Result<Query<T>, QueryRejection>) -> Answer<T> {
-    query.map(|Query(found)| found).map_err(|error| Problem::bad(error.body_text()))
-}
-
-/// Start a job.
-#[utoipa::path(post, path = "/v1/jobs", params(Submit), request_body = Request,
+/// Submit a job. The response holds the job; with `wait`, it holds the result if the job ends in time.
+#[utoipa::path(post, path = "/v1/jobs", params(SubmitQuery), request_body = Request,
     responses((status = 202, body = Job), (status = 200, body = Job), (status = 400, body = Refusal),
               (status = 404, body = Refusal), (status = 422, body = Refusal),
               (status = 429, body = Refusal, headers(("retry-after" = u32)))))]
 pub async fn submit(
     State(service): Shared,
-    submit: std::result::Result<Query<Submit>, QueryRejection>,
-    Extension(who): Asks,
+    submit: Result<Query<SubmitQuery>, QueryRejection>,
+    Extension(client): FromClient,
     body: Body,
 ) -> Answer<(StatusCode, Json<Job>)> {
-    let Submit { wait } = query(submit)?;
+    let SubmitQuery { wait } = query(submit)?;
     if let Some(wait) = wait.filter(|wait| !(0.0..=LONGEST_WAIT).contains(wait)) {
-        return Err(Problem::bad(format!("wait is {wait}, expected 0 to {LONGEST_WAIT} seconds")));
+        return Err(ApiError::invalid(format!("wait is {wait}, expected 0 to {LONGEST_WAIT} seconds")));
     }
-    let request: Request = parsed(&service, body).await?;
-    let job = service.submit(&who, request).await?;
+    let request = Request::parse(&uploads::collect(body, service.limits).await?)?;
+    let job = service.submit(&client, request).await?;
     let Some(wait) = wait.filter(|wait| *wait > 0.0) else {
         return Ok((StatusCode::ACCEPTED, Json(job)));
     };
@@ -100,9 +98,9 @@ pub async fn submit(
     Ok((status, Json(job)))
 }
 
-/// The job once it has ended; none if the service ends first, or if it had ended before anyone listened.
+/// Waits until a job has ended. Returns none if the service ends first, or if the job had ended before.
 async fn wait_for(service: &Service, id: &JobId) -> Option<Job> {
-    let mut events = service.lives.get(id)?.listen();
+    let mut events = service.live_jobs.get(id)?.listen();
     loop {
         match events.recv().await {
             Ok(Event::State(job)) if job.state.is_final() => return Some(*job),
@@ -112,62 +110,66 @@ async fn wait_for(service: &Service, id: &JobId) -> Option<Job> {
     }
 }
 
-/// The newest jobs.
-#[utoipa::path(get, path = "/v1/jobs", params(Which), responses((status = 200, body = Jobs), (status = 400, body = Refusal)))]
+/// List jobs, newest first.
+#[utoipa::path(get, path = "/v1/jobs", params(ListQuery), responses((status = 200, body = Jobs), (status = 400, body = Refusal)))]
 pub async fn list(
     State(service): Shared,
-    Extension(who): Asks,
-    which: std::result::Result<Query<Which>, QueryRejection>,
+    Extension(client): FromClient,
+    which: Result<Query<ListQuery>, QueryRejection>,
 ) -> Answer<Json<Jobs>> {
-    let Which { state, kind, limit, after } = query(which)?;
+    let ListQuery { state, kind, limit, after } = query(which)?;
     let limit = list_length(limit)?;
-    let which = JobFilter { state, kind, owner: who.sees_only().map(str::to_owned) };
-    let look = move |service: &Service, db: &rusqlite::Connection| {
-        let mut page = lists::jobs(db, &which, after.as_deref(), limit)?;
+    let which = JobFilter { state, kind, owner: client.sees_only().map(str::to_owned) };
+    let look = move |service: &Service, reader: &Reader<'_>| {
+        let mut page = reader.jobs(&which, after.as_deref(), limit)?;
         for job in page.items.iter_mut().filter(|job| !job.state.is_final()) {
             let id = JobId::try_from(job.id.clone()).ok();
-            job.progress = id.and_then(|id| service.lives.get(&id)?.progress());
+            job.progress = id.and_then(|id| service.live_jobs.get(&id)?.progress());
         }
         Ok(page)
     };
-    let Page { items, next } = service.aside(look).await?;
+    let Page { items, next } = service.read_long(look).await?;
     Ok(Json(Jobs { jobs: items, next }))
 }
 
-/// One job.
+/// Show a job with its request and result.
 #[utoipa::path(get, path = "/v1/jobs/{id}", params(("id" = String, Path)),
     responses((status = 200, body = Job), (status = 404, body = Refusal)))]
-pub async fn show(State(service): Shared, Extension(who): Asks, Path(id): Path<String>) -> Answer<Json<Job>> {
-    Ok(Json(service.job_for(&who, &job_id(id)?)?))
+pub async fn show(
+    State(service): Shared,
+    Extension(client): FromClient,
+    Path(id): Path<String>,
+) -> Answer<Json<Job>> {
+    Ok(Json(service.job_for(&client, &job_id(id)?)?))
 }
 
-/// Cancel a job. One that runs stops as soon as its work can, a fit within a step; one that has ended stays as it is.
+/// Cancel a job. A running job stops as soon as its work can, a fit after its present step. A job that has ended stays as it is.
 #[utoipa::path(post, path = "/v1/jobs/{id}/cancel", params(("id" = String, Path)),
     responses((status = 200, body = Job), (status = 404, body = Refusal)))]
 pub async fn cancel(
     State(service): Shared,
-    Extension(who): Asks,
+    Extension(client): FromClient,
     Path(id): Path<String>,
 ) -> Answer<Json<Job>> {
-    Ok(Json(service.cancel(&who, &job_id(id)?).await?))
+    Ok(Json(service.cancel(&client, &job_id(id)?).await?))
 }
 
-/// Follow a job: server-sent events `progress`, `log` and `state`, of which the last is final.
+/// Follow a job by server-sent events: `progress`, `log` and `state`. The last event is the final `state`.
 #[utoipa::path(get, path = "/v1/jobs/{id}/events", params(("id" = String, Path)),
     responses((status = 200, content_type = "text/event-stream", body = String), (status = 404, body = Refusal)))]
 pub async fn events(
     State(service): Shared,
-    Extension(who): Asks,
+    Extension(client): FromClient,
     Path(id): Path<String>,
 ) -> Answer<Response> {
     let id = job_id(id)?;
-    // Listening begins before the job is looked at, so that nothing is missed between the two.
-    let listening = service.lives.get(&id).map(|live| live.listen());
-    let job = service.job_for(&who, &id)?;
+    // Listening begins before the job is read, so that no event is missed between the two.
+    let listening = service.live_jobs.get(&id).map(|live| live.listen());
+    let job = service.job_for(&client, &id)?;
     let over = job.state.is_final();
     let first = stream::iter([sse("state", &job)]);
     let rest = match listening.filter(|_| !over) {
-        Some(events) => follow(service, who, id, events).left_stream(),
+        Some(events) => follow(service, client, id, events).left_stream(),
         None => stream::empty().right_stream(),
     };
     let all = first.chain(rest).map(Ok::<_, Infallible>);
@@ -181,18 +183,18 @@ fn sse(name: &str, data: &impl Serialize) -> axum::response::sse::Event {
 
 fn follow(
     service: Arc<Service>,
-    who: Who,
+    client: Client,
     id: JobId,
     events: tokio::sync::broadcast::Receiver<Event>,
 ) -> impl Stream<Item = axum::response::sse::Event> {
     stream::unfold(Some(events), move |events| {
-        let (service, id, secret) = (service.clone(), id.clone(), who.secret);
+        let (service, id, hash) = (service.clone(), id.clone(), client.token_hash);
         async move {
             let mut events = events?;
             loop {
                 let event = events.recv().await;
-                // Whoever's token was revoked hears no more.
-                if secret.is_some_and(|secret| !service.tokens.still_holds(&secret)) {
+                // After a token is revoked, its client receives no more events.
+                if hash.is_some_and(|hash| !service.tokens.still_holds(&hash)) {
                     return None;
                 }
                 match event {
@@ -203,7 +205,7 @@ fn follow(
                         return Some((sse("state", &job), rest));
                     }
                     Err(RecvError::Lagged(_)) => {}
-                    // It ended before anyone listened, or the service ends.
+                    // The job ended before anyone listened, or the service ends.
                     Err(RecvError::Closed) => {
                         let job = service.job(&id).ok().filter(|job| job.state.is_final())?;
                         return Some((sse("state", &job), None));
@@ -214,19 +216,19 @@ fn follow(
     })
 }
 
-/// Fetch a file that a job left.
+/// Download a file of a job.
 #[utoipa::path(get, path = "/v1/jobs/{id}/files/{name}", params(("id" = String, Path), ("name" = String, Path)),
     responses((status = 200, content_type = "application/octet-stream", body = String), (status = 404, body = Refusal)))]
 pub async fn file(
     State(service): Shared,
-    Extension(who): Asks,
+    Extension(client): FromClient,
     Path((id, name)): Path<(String, String)>,
 ) -> Answer<Response> {
-    let job = service.job_for(&who, &job_id(id)?)?;
+    let job = service.job_for(&client, &job_id(id)?)?;
     // The name is one of those on record, never a path.
-    let known = job.files.iter().find(|known| **known == name).ok_or_else(|| Problem::unknown("file"))?;
+    let known = job.files.iter().find(|known| **known == name).ok_or(ServiceError::NotFound("file"))?;
     let path = service.files.job(&job.id).join(known);
-    let file = tokio::fs::File::open(&path).await.map_err(|_| Problem::unknown("file"))?;
+    let file = tokio::fs::File::open(&path).await.map_err(|_| ServiceError::NotFound("file"))?;
     let length = file.metadata().await?.len();
     let kind = match known.rsplit_once('.').map_or("", |(_, ending)| ending) {
         "svg" => "image/svg+xml",

@@ -1,54 +1,58 @@
-//! The way in: HTTP.
+//! The HTTP side of the service: routes, requests and responses, and the OpenAPI document.
 
+pub mod connections;
 mod datasets;
+mod error;
 mod jobs;
-pub mod listen;
+mod metrics;
 mod openapi;
 mod page;
+mod system;
 mod uploads;
-mod various;
 
-pub(in crate::serve) use datasets::look;
-pub use openapi::document;
-
-use crate::serve::domain::attempts::Verdict;
-use crate::serve::domain::problem::Problem;
-use crate::serve::domain::who::{Who, counted};
+use crate::serve::domain::client::{Client, network_of};
+use crate::serve::domain::token_guesses::WrongToken;
 use crate::serve::run::service::Service;
-use axum::body::Body;
-use axum::extract::{ConnectInfo, Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{ConnectInfo, Query, Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
+use error::ApiError;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 type Shared = State<Arc<Service>>;
-type Answer<T> = std::result::Result<T, Problem>;
-/// Who asks, as [`authorise`] found.
-type Asks = Extension<Who>;
+type Answer<T> = std::result::Result<T, ApiError>;
+/// The client, as [`authorise`] found it.
+type FromClient = Extension<Client>;
 
-/// The longest part of a list.
+/// The most items of a page of a list.
 const LONGEST_LIST: usize = 1000;
-/// The length of a part of a list if nothing is said.
+/// The default number of items.
 const USUAL_LIST: usize = 50;
 
-/// The length of a part of a list.
+/// The number of items of a page.
 fn list_length(limit: Option<usize>) -> Answer<usize> {
     match limit.unwrap_or(USUAL_LIST) {
         limit if (1..=LONGEST_LIST).contains(&limit) => Ok(limit),
         limit if limit > LONGEST_LIST => {
-            Err(Problem::bad(format!("limit is {limit}, expected at most {LONGEST_LIST}")))
+            Err(ApiError::invalid(format!("limit is {limit}, expected at most {LONGEST_LIST}")))
         }
-        limit => Err(Problem::bad(format!("limit is {limit}, expected at least 1"))),
+        limit => Err(ApiError::invalid(format!("limit is {limit}, expected at least 1"))),
     }
 }
 
-/// Everything that a service answers to.
+/// The parameters in an address.
+fn query<T>(query: std::result::Result<Query<T>, QueryRejection>) -> Answer<T> {
+    query.map(|Query(found)| found).map_err(|error| ApiError::invalid(error.body_text()))
+}
+
+/// All routes of the service.
 pub fn router(service: Arc<Service>) -> Router {
     let guarded = Router::new()
         .route("/v1/datasets", post(datasets::upload).get(datasets::list))
@@ -60,75 +64,64 @@ pub fn router(service: Arc<Service>) -> Router {
         .route("/v1/jobs/{id}/cancel", post(jobs::cancel))
         .route("/v1/jobs/{id}/events", get(jobs::events))
         .route("/v1/jobs/{id}/files/{name}", get(jobs::file))
-        .route("/v1/devices", get(various::devices))
-        .route("/v1/openapi.json", get(various::openapi))
-        .route("/metrics", get(various::metrics))
+        .route("/v1/devices", get(system::devices))
+        .route("/v1/openapi.json", get(system::openapi))
+        .route("/metrics", get(system::metrics))
         .layer(middleware::from_fn_with_state(service.clone(), authorise));
     Router::new()
-        .route("/healthz", get(various::health))
+        .route("/healthz", get(system::health))
         .merge(page::routes())
         .merge(guarded)
-        .fallback(|| async { Problem::unknown("address") })
-        .method_not_allowed_fallback(|| async {
-            Problem::new(StatusCode::METHOD_NOT_ALLOWED, "the address knows other methods only")
-        })
+        .fallback(|| async { ApiError::UnknownPath })
+        .method_not_allowed_fallback(|| async { ApiError::WrongMethod })
         .layer(middleware::from_fn_with_state(service.clone(), count))
         .with_state(service)
 }
 
-/// Lets those in who know a token, and remembers who they are. Without tokens whoever is on this machine may come in, but not a
-/// page from elsewhere in a browser on this machine.
+/// Admits clients with a token, and remembers who they are. Without tokens it admits everyone on this machine, but not another
+/// site's page in a browser on this machine.
 async fn authorise(State(service): Shared, mut request: Request, next: Next) -> Response {
     let address = request.extensions().get::<ConnectInfo<SocketAddr>>();
-    let address = address.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |ConnectInfo(address)| counted(*address));
-    let mut who = Who { token: None, secret: None, address };
+    let address =
+        address.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |ConnectInfo(address)| network_of(*address));
+    let mut client = Client { token_name: None, token_hash: None, address };
     if service.tokens.are_needed() {
-        match known(&service, request.headers(), address).await {
-            Ok((name, secret)) => (who.token, who.secret) = (Some(name), Some(secret)),
-            Err(problem) => return problem.into_response(),
+        match check_token(&service, request.headers(), address).await {
+            Ok((name, hash)) => (client.token_name, client.token_hash) = (Some(name), Some(hash)),
+            Err(error) => return error.into_response(),
         }
     } else if !is_from_here(request.headers()) {
-        let sentence = "the request names another host or comes from another page, expected this machine's own: \
-                        others need a service with a token";
-        return Problem::new(StatusCode::FORBIDDEN, sentence).into_response();
+        return ApiError::ForeignOrigin.into_response();
     }
-    request.extensions_mut().insert(who);
+    request.extensions_mut().insert(client);
     next.run(request).await
 }
 
-/// The name and the hash of the token in a request. Wrong ones are answered later and later.
-async fn known(service: &Service, headers: &HeaderMap, address: IpAddr) -> Answer<(String, [u8; 32])> {
-    let wrong = || {
-        let sentence = "the token is missing or wrong, expected 'Authorization: Bearer TOKEN'";
-        Problem::new(StatusCode::UNAUTHORIZED, sentence)
-    };
-    let too_many = |left: Duration| Problem {
-        status: StatusCode::TOO_MANY_REQUESTS,
-        sentence: "too many wrong tokens came from this address: try again later".into(),
-        retry_after: Some(left.as_secs() as u32 + 1),
-    };
+/// The name and the hash of the token in a request. Every wrong token delays the next answer.
+async fn check_token(service: &Service, headers: &HeaderMap, address: IpAddr) -> Answer<(String, [u8; 32])> {
     let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let given = given.and_then(|value| value.strip_prefix("Bearer ")).map_or("", str::trim);
     if given.is_empty() {
-        // No attempt at guessing one: the page begins like this.
-        return Err(wrong());
+        // Not a guess: the page starts without a token.
+        return Err(ApiError::WrongToken);
     }
     match service.tokens.name_of(given) {
-        Some((name, secret)) => match service.attempts.admits(address, &secret, Instant::now()) {
-            Ok(()) => Ok((name, secret)),
-            Err(left) => Err(too_many(left)),
+        Some((name, hash)) => match service.token_guesses.admits(address, &hash, Instant::now()) {
+            Ok(()) => Ok((name, hash)),
+            Err(wait) => Err(ApiError::TooManyWrongTokens { wait }),
         },
-        None => match service.attempts.wrong(address, Instant::now()) {
-            Verdict::Refuse(after) => {
-                tokio::time::sleep(after).await;
-                Err(wrong())
+        None => match service.token_guesses.wrong(address, Instant::now()) {
+            WrongToken::Refuse(delay) => {
+                tokio::time::sleep(delay).await;
+                Err(ApiError::WrongToken)
             }
-            Verdict::TooMany(left) => Err(too_many(left)),
+            WrongToken::TooMany(wait) => Err(ApiError::TooManyWrongTokens { wait }),
         },
     }
 }
 
-/// Whether the host is this machine, by a name that no other server can give it, and the page, if one asks, is our own.
+/// Whether a request names this machine as its host, in a way that no other server can imitate, and does not come from another
+/// site's page.
 fn is_from_here(headers: &HeaderMap) -> bool {
     let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or(""));
     let Some(host) = text(header::HOST) else { return false };
@@ -140,7 +133,7 @@ fn is_from_here(headers: &HeaderMap) -> bool {
     local && text(header::ORIGIN).is_none_or(|origin| origin.strip_prefix("http://") == Some(host))
 }
 
-/// Counts, and adds what browsers should know of every answer.
+/// Counts requests, and adds the headers for browsers to every response.
 async fn count(State(service): Shared, request: Request, next: Next) -> Response {
     service.metrics.requests.fetch_add(1, Ordering::Relaxed);
     let mut response = next.run(request).await;
@@ -161,16 +154,6 @@ async fn count(State(service): Shared, request: Request, next: Next) -> Response
     response
 }
 
-/// A body that is small enough, as JSON.
-async fn parsed<T: serde::de::DeserializeOwned>(service: &Service, body: Body) -> Answer<T> {
-    parse(&uploads::collect(body, service.limits).await?)
-}
-
-/// What a body says.
-pub(in crate::serve) fn parse<T: serde::de::DeserializeOwned>(body: &[u8]) -> Answer<T> {
-    serde_json::from_slice(body).map_err(|error| Problem::bad(format!("the body is no request: {error}")))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -188,7 +171,7 @@ mod tests {
             assert!(asks(Some(host), None), "{host}");
         }
         assert!(asks(Some("localhost:8765"), Some("http://localhost:8765")));
-        // A name that was made to lead here, another page, another port of this machine, a sandbox.
+        // A name that somebody made resolve to this machine, another site, another port of this machine, a sandbox.
         assert!(!asks(Some("evil.example:8765"), None));
         assert!(!asks(Some("127.0.0.1.evil.example"), None));
         for origin in ["http://evil.example", "http://localhost:3000", "https://localhost:8765", "null"] {

@@ -1,8 +1,7 @@
-//! The description of the API, made from the handlers and types themselves.
+//! The OpenAPI document, made from the handlers and types themselves.
 
-use super::{datasets, jobs, various};
-use crate::model::LawKind;
-use crate::{fit, simulate};
+use super::{datasets, jobs, system};
+use crate::serve::domain::kinds::Request;
 use serde_json::{Value, json};
 use utoipa::OpenApi;
 
@@ -10,7 +9,7 @@ use utoipa::OpenApi;
 #[openapi(
     info(
         title = "skds",
-        description = "Learn stationary diffusions: datasets in, models and predictions out."
+        description = "Learn stationary diffusions: upload datasets, fit models, download models and predictions."
     ),
     paths(
         datasets::upload,
@@ -24,50 +23,36 @@ use utoipa::OpenApi;
         jobs::cancel,
         jobs::events,
         jobs::file,
-        various::devices,
-        various::openapi,
-        various::health,
-        various::metrics
+        system::devices,
+        system::openapi,
+        system::health,
+        system::metrics
     ),
     components(schemas(
-        crate::serve::store::database::Progress,
-        crate::serve::run::events::LogLine,
-        crate::serve::domain::problem::Refusal
+        crate::serve::domain::job::Progress,
+        crate::serve::run::live::LogLine,
+        super::error::Refusal
     ))
 )]
 struct Api;
 
-/// Every setting of a fit, with the value that it has if nothing is said of it: no fit has all of them.
-fn all_of_a_fit() -> fit::Settings {
-    let settled =
-        |given: fit::Settings| given.settle().map(|recipe| recipe.to_settings()).expect("defaults settle");
-    let of_form = |model| settled(fit::Settings { model: Some(model), ..fit::Settings::default() });
-    let adam = fit::Settings { solver: Some(fit::SolverChoice::Adam), ..fit::Settings::default() };
-    let rest = fit::Settings {
-        solver: Some(fit::SolverChoice::Auto),
-        estimator: Some(fit::EstimatorChoice::Auto),
-        law: Some(LawKind::Diffusion),
-        ..settled(fit::Settings::default())
-    };
-    of_form(fit::ModelKind::Mlp)
-        .overlaid(of_form(fit::ModelKind::Basis))
-        .overlaid(settled(adam))
-        .overlaid(rest)
-}
-
-/// The OpenAPI document. Settings of fits and simulations are described by their defaults.
+/// The OpenAPI document. Settings of a kind of job are described by their defaults.
 pub fn document() -> Value {
     let mut document = serde_json::to_value(Api::openapi()).expect("the document serialises");
     let schemas = &mut document["components"]["schemas"];
-    schemas["FitRequest"]["properties"]["settings"] = of_defaults(&all_of_a_fit());
-    schemas["SimulateRequest"]["properties"]["settings"] = of_defaults(&simulate::Settings::default());
+    for (request, defaults) in Request::default_settings() {
+        let field = &mut schemas[request.as_ref()]["properties"]["settings"];
+        let description = field["description"].take();
+        *field = of_defaults(&defaults);
+        field["description"] = description;
+    }
     let kinds = schemas["Request"]["oneOf"].take();
     let kinds = kinds.as_array().into_iter().flatten().map(|kind| merged(schemas, kind)).collect();
     schemas["Request"]["oneOf"] = Value::Array(kinds);
     document
 }
 
-/// One object instead of several that must all hold: each of them allows no fields but its own, so nothing would satisfy all.
+/// Merges several objects that must all hold into one. Each of them allows no fields but its own, so no value could satisfy all.
 fn merged(schemas: &Value, kind: &Value) -> Value {
     let mut all =
         json!({ "type": "object", "additionalProperties": false, "properties": {}, "required": [] });
@@ -83,8 +68,8 @@ fn merged(schemas: &Value, kind: &Value) -> Value {
     all
 }
 
-/// An object whose properties are those of `value`, which are the defaults.
-fn of_defaults(value: &impl serde::Serialize) -> Value {
+/// An object with these properties and defaults.
+fn of_defaults(defaults: &Value) -> Value {
     fn schema(value: &Value) -> Value {
         match value {
             Value::Null => json!({}),
@@ -101,7 +86,7 @@ fn of_defaults(value: &impl serde::Serialize) -> Value {
             }
         }
     }
-    schema(&serde_json::to_value(value).expect("settings serialise"))
+    schema(defaults)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The page: four files that are part of the program and load nothing from elsewhere.
+//! The page: four files that are part of the program and load nothing from other sites.
 
 use crate::serve::run::service::Service;
 use axum::Router;
@@ -6,10 +6,11 @@ use axum::http::header;
 use axum::routing::get;
 use std::sync::Arc;
 
-/// What a browser may do with any answer of the service.
+/// What browsers may do with every response of the service.
 pub const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; \
                           connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
+/// The routes of the page.
 pub(super) fn routes() -> Router<Arc<Service>> {
     let file = |kind: &'static str, text: &'static str| {
         get(move || async move { ([(header::CONTENT_TYPE, kind)], text) })

@@ -1,10 +1,10 @@
-//! Files that were read lately: the same data is asked about again and again.
+//! A cache of files that were read, because many requests refer to the same ones.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex};
 
-/// Keeps the entries used last, up to a size.
+/// Keeps the entries that were used last, up to a total size.
 pub struct Cache<K, V> {
     entries: Mutex<Entries<K, V>>,
     most: usize,
@@ -22,7 +22,7 @@ impl<K: Clone + Eq + Hash, V> Cache<K, V> {
         Cache { entries: Mutex::new(Entries { by_key: HashMap::new(), size: 0, clock: 0 }), most }
     }
 
-    /// The entry of a key, made if it is not there.
+    /// The entry of a key. `make` makes it if it is not there.
     pub fn get<E>(
         &self,
         key: &K,
@@ -38,7 +38,7 @@ impl<K: Clone + Eq + Hash, V> Cache<K, V> {
                 return Ok(value.clone());
             }
         }
-        // Not under the lock: two may read the same file, which costs time and nothing else.
+        // Without the lock, two threads may read the same file. That costs time and nothing else.
         let value = Arc::new(make()?);
         let size = size(&value);
         let mut entries = self.lock();

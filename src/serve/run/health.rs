@@ -1,39 +1,38 @@
-//! Whether the service can do what it is there for: workers work, the database and the disk take what is written.
+//! Whether the service works: its workers run, and the database and the disk accept writes.
 
-use crate::serve::run::service::Service;
-use crate::serve::store::database::now;
+use super::service::Service;
 use crate::stderr::say;
 use std::io::Write;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// What was found holds so long: a look writes to the disk, and anyone may ask.
-const HOLDS: Duration = Duration::from_secs(1);
-/// The longest that a write is waited for.
+/// A finding stays valid for this long, because a check writes to the disk and anyone may ask.
+const VALID: Duration = Duration::from_secs(1);
+/// The longest time to wait for a write.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// What is known of the service's health.
+/// The health of the service, as far as it is known.
 #[derive(Default)]
 pub struct Health {
-    /// Devices whose workers have stopped.
+    /// The devices whose workers have stopped.
     stopped: Mutex<Vec<String>>,
     last: tokio::sync::Mutex<Option<(Instant, Vec<String>)>>,
 }
 
-/// A worker's life: when this is dropped, the worker has stopped.
-pub struct Pulse {
+/// Held by a worker while it runs. When it is dropped, the worker has stopped.
+pub struct WorkerGuard {
     service: Arc<Service>,
     device: String,
 }
 
-impl Pulse {
-    pub fn new(service: Arc<Service>, device: &str) -> Pulse {
-        Pulse { service, device: device.to_owned() }
+impl WorkerGuard {
+    pub fn new(service: Arc<Service>, device: &str) -> WorkerGuard {
+        WorkerGuard { service, device: device.to_owned() }
     }
 }
 
-impl Drop for Pulse {
+impl Drop for WorkerGuard {
     fn drop(&mut self) {
         if !self.service.is_closing() {
             say!("error: the worker of {} has stopped", self.device);
@@ -47,24 +46,19 @@ impl Drop for Pulse {
 }
 
 impl Service {
-    /// What is wrong; nothing if all is well.
-    pub(in crate::serve) async fn problems(self: &Arc<Self>) -> Vec<String> {
-        // Whoever asks meanwhile waits for the same look.
+    /// What does not work; empty if everything does.
+    pub(in crate::serve) async fn find_problems(self: &Arc<Self>) -> Vec<String> {
+        // Others who ask meanwhile wait for the same check.
         let mut last = self.health.last.lock().await;
-        if let Some((_, found)) = last.as_ref().filter(|(when, _)| when.elapsed() < HOLDS) {
+        if let Some((_, found)) = last.as_ref().filter(|(when, _)| when.elapsed() < VALID) {
             return found.clone();
         }
         let stopped = self.health.stopped.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
         let mut found: Vec<String> =
             stopped.iter().map(|device| format!("the worker of {device} has stopped")).collect();
-        let beat = self.store.write(|db| {
-            db.prepare_cached("INSERT OR REPLACE INTO beats (one, at) VALUES (1, ?1)")?
-                .execute([now()])
-                .map(|_| ())
-        });
-        found.extend(match tokio::time::timeout(LONGEST, beat).await {
+        found.extend(match tokio::time::timeout(LONGEST, self.store.beat()).await {
             Ok(Ok(())) => None,
-            Ok(Err(problem)) => Some(format!("the database cannot be written: {}", problem.sentence)),
+            Ok(Err(error)) => Some(format!("the database cannot be written: {error}")),
             Err(_) => Some(format!("the database has not been written within {} s", LONGEST.as_secs())),
         });
         let uploads = self.files.uploads();
@@ -94,25 +88,25 @@ mod tests {
     use crate::serve::Options;
 
     #[test]
-    fn a_worker_that_has_stopped_is_no_health_unless_the_service_ends() {
+    fn a_worker_that_has_stopped_is_a_problem_unless_the_service_ends() {
         let folder = tempfile::tempdir().unwrap();
         let options = Options::local(folder.path().join("service"), "skds".into());
         let (service, _) = Service::start(options).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let problems = || runtime.block_on(service.problems());
+        let problems = || runtime.block_on(service.find_problems());
         assert_eq!(problems(), [] as [String; 0]);
-        let pulse = Pulse::new(service.clone(), "cpu");
+        let guard = WorkerGuard::new(service.clone(), "cpu");
         let died = std::thread::spawn(move || {
-            let _pulse = pulse;
+            let _guard = guard;
             panic!("a bug");
         });
         assert!(died.join().is_err());
-        // What was found before does not hold for long.
+        // Earlier findings stay valid for a moment.
         *runtime.block_on(service.health.last.lock()) = None;
         assert_eq!(problems(), ["the worker of cpu has stopped"]);
-        let pulse = Pulse::new(service.clone(), "gpu");
+        let guard = WorkerGuard::new(service.clone(), "gpu");
         service.close();
-        drop(pulse);
+        drop(guard);
         *runtime.block_on(service.health.last.lock()) = None;
         assert_eq!(problems(), ["the worker of cpu has stopped"]);
     }

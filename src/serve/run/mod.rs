@@ -1,18 +1,24 @@
 //! What runs jobs: the service itself, its queue, its workers and their processes.
 
-pub mod arriving;
-pub mod cache;
-pub mod child;
-pub mod clean;
-pub mod deaths;
-pub mod estimate;
-pub mod events;
-pub mod health;
+mod cache;
+mod cleaning;
+mod crashes;
+mod health;
+pub mod intake;
+pub mod job_process;
+mod life_cycle;
+pub mod live;
 pub mod metrics;
-pub mod process;
+mod process;
+mod protocol;
 pub mod queue;
-pub mod reading;
+pub mod read_cost;
 pub mod service;
-pub mod watch;
-pub mod work;
-pub mod worker;
+mod trial;
+pub mod upload_budget;
+mod worker;
+
+#[cfg(test)]
+mod tests;
+
+pub use cleaning::keep_cleaning;

@@ -1,7 +1,7 @@
-//! A process for jobs, as the service sees it: started when it is needed, spoken to in lines, mortal.
+//! A process for jobs, as the service sees it. It can end at any time.
 
+use super::protocol::{Message, Order};
 use crate::engine::Place;
-use crate::serve::domain::message::{Order, Said};
 use crate::stderr::say;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -12,28 +12,28 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// No line of a process is longer.
+/// The most bytes of a line from a process.
 const LONGEST_LINE: u64 = 256 << 20;
-/// As Rust's allocator says it before it aborts.
+/// The message of Rust's allocator before it aborts.
 const OUT_OF_MEMORY: &str = "memory allocation of";
-/// Time that a process has to end by itself once nobody needs it.
+/// The time that a process has to end by itself once nobody needs it.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// A process that does jobs.
 pub(in crate::serve) struct Process {
     child: Child,
     orders: Option<ChildStdin>,
-    said: Receiver<Said>,
-    /// Whether it said that there was no memory left.
+    messages: Receiver<Message>,
+    /// Whether it reported that it ran out of memory.
     out_of_memory: Arc<AtomicBool>,
     errors: Option<JoinHandle<()>>,
-    /// What it may use for a job.
+    /// Bytes of memory that a job may use.
     memory: Option<u64>,
 }
 
-/// What was heard of a process.
+/// What arrived from a process.
 pub(in crate::serve) enum Heard {
-    Said(Said),
+    Message(Message),
     Nothing,
     /// It has ended.
     End,
@@ -43,12 +43,12 @@ pub(in crate::serve) enum Heard {
 pub(in crate::serve) struct Death {
     /// Why, for clients.
     pub reason: String,
-    /// Whether someone asked it to end, so that its job has nothing to do with it.
+    /// Whether somebody asked it to end, so that the job is not the cause.
     pub asked: bool,
 }
 
 impl Process {
-    /// Starts `program` (this one) in the service's folder, for jobs that may use so many bytes on a device.
+    /// Starts `program` (this one) in the folder of the service, for jobs that may use so many bytes of memory on a device.
     pub fn start(program: &Path, folder: &Path, place: &Place, memory: u64) -> io::Result<Process> {
         let device = match place {
             Place::Cpu => "cpu".to_owned(),
@@ -57,7 +57,7 @@ impl Process {
         let mut command = Command::new(program);
         command.args(["work", "--device", &device, "--memory", &memory.to_string()]).current_dir(folder);
         command.env_remove("SKDS_TOKEN").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // Ctrl-C in a terminal is for the service, which tells its processes to stop.
+        // Ctrl-C in a terminal is meant for the service, which then stops its processes.
         #[cfg(unix)]
         {
             use std::os::unix::process::CommandExt;
@@ -65,7 +65,7 @@ impl Process {
         }
         let mut child = command.spawn()?;
         let (orders, lines) = (child.stdin.take(), child.stdout.take().expect("it is piped"));
-        let (sender, said) = channel();
+        let (sender, messages) = channel();
         std::thread::spawn(move || {
             let mut lines = BufReader::new(lines);
             let mut line = Vec::new();
@@ -75,7 +75,7 @@ impl Process {
                     Ok(read) if read > 0 => {}
                     _ => return,
                 }
-                // Whatever else it says, it is no process of jobs any more.
+                // Anything but a message means that it is broken.
                 let Ok(message) = serde_json::from_slice(&line) else { return };
                 if sender.send(message).is_err() {
                     return;
@@ -92,16 +92,16 @@ impl Process {
                 say!("{line}");
             }
         });
-        Ok(Process { child, orders, said, out_of_memory, errors: Some(errors), memory: None })
+        Ok(Process { child, orders, messages, out_of_memory, errors: Some(errors), memory: None })
     }
 
-    /// Whether it is there, as far as that is known.
+    /// Whether it still runs, as far as that is known.
     pub fn is_alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Tells it something. If it is gone, that is heard.
-    pub fn tell(&mut self, order: &Order) {
+    /// Sends an order. If the process is gone, [`receive`](Process::receive) notices.
+    pub fn send(&mut self, order: &Order) {
         let mut line = serde_json::to_vec(order).expect("orders serialise");
         line.push(b'\n');
         if let Some(orders) = &mut self.orders {
@@ -109,20 +109,20 @@ impl Process {
         }
     }
 
-    /// What it says, if it does so in time.
-    pub fn hear(&mut self, within: Duration) -> Heard {
-        match self.said.recv_timeout(within) {
-            Ok(Said::Ready { memory }) => {
+    /// Waits for a message.
+    pub fn receive(&mut self, within: Duration) -> Heard {
+        match self.messages.recv_timeout(within) {
+            Ok(Message::Ready { memory }) => {
                 self.memory = memory;
                 Heard::Nothing
             }
-            Ok(said) => Heard::Said(said),
+            Ok(message) => Heard::Message(message),
             Err(RecvTimeoutError::Timeout) => Heard::Nothing,
             Err(RecvTimeoutError::Disconnected) => Heard::End,
         }
     }
 
-    /// Ends it, if it has not ended by itself, and tells how it did.
+    /// Ends the process, if it has not ended by itself, and returns how it ended.
     pub fn end(mut self) -> Death {
         let status = self.close();
         if let Some(errors) = self.errors.take() {
@@ -138,7 +138,7 @@ impl Process {
         }
     }
 
-    /// Without orders a process ends by itself; if not, it is killed.
+    /// Closes the standard input of the process, so that it ends by itself, and kills it otherwise.
     fn close(&mut self) -> Option<ExitStatus> {
         self.orders = None;
         let start = Instant::now();

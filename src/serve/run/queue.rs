@@ -1,23 +1,23 @@
-//! Jobs that wait: clients take turns, and losses that can be evaluated together are taken together.
+//! Jobs that wait. Clients take turns, and losses that can be evaluated together leave together.
 
+use super::live::LiveJob;
 use crate::serve::domain::id::JobId;
-use crate::serve::domain::request::Request;
-use crate::serve::run::events::Live;
+use crate::serve::domain::kinds::{Execution, Request};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-/// The most losses in one set of dispatches, and the most memory that they may need.
+/// The most jobs that are evaluated together, and the most memory that they may need.
 const TOGETHER: usize = 256;
 const BYTES_TOGETHER: f64 = (1u64 << 30) as f64;
 
-/// What a worker takes: a long job does not make short ones wait, nor either of them losses.
+/// The jobs that a worker takes. A long job does not delay short ones, and neither of them delays losses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
-    /// Losses that take a moment, many at once.
+    /// Short jobs that are evaluated together.
     Losses,
-    /// Everything else that takes a moment.
+    /// Other short jobs.
     Short,
-    /// What takes longer.
+    /// Long jobs.
     Long,
 }
 
@@ -31,20 +31,20 @@ impl Lane {
 pub struct Ticket {
     pub id: JobId,
     pub request: Arc<Request>,
-    pub live: Arc<Live>,
+    pub live: Arc<LiveJob>,
     pub created: f64,
-    /// Whether it takes a moment.
+    /// Whether it takes a second or two at most.
     pub short: bool,
-    /// Memory that it needs.
+    /// Bytes of memory that it needs.
     pub bytes: f64,
 }
 
 impl Ticket {
-    /// Who takes it.
+    /// The workers that take it.
     fn lane(&self) -> Lane {
-        match (&*self.request, self.short) {
-            (Request::Loss(_), true) => Lane::Losses,
-            (_, true) => Lane::Short,
+        match (self.request.execution(), self.short) {
+            (Execution::Jointly(_), true) => Lane::Losses,
+            (Execution::InProcess(_), true) => Lane::Short,
             (_, false) => Lane::Long,
         }
     }
@@ -56,15 +56,11 @@ impl Ticket {
             .is_none_or(|wanted| wanted == "auto" || device.to_lowercase().contains(&wanted.to_lowercase()))
     }
 
-    /// Whether both can be evaluated at once: short losses of the same model with the same settings, whatever the data.
+    /// Whether both can be evaluated together. Both must be short.
     fn joins(&self, other: &Ticket) -> bool {
-        match (&*self.request, &*other.request) {
-            (Request::Loss(a), Request::Loss(b)) => {
-                let same = (&a.model, a.objective, a.kernel, a.bandwidth, a.estimator, &a.device)
-                    == (&b.model, b.objective, b.kernel, b.bandwidth, b.estimator, &b.device);
-                same && self.short && other.short && !a.gradient && !b.gradient
-            }
-            _ => false,
+        match self.request.execution() {
+            Execution::Jointly(kind) => self.short && other.short && kind.joins(&other.request),
+            Execution::InProcess(_) => false,
         }
     }
 }
@@ -74,8 +70,8 @@ struct Waiting {
     /// Clients in the order of their turns, each with its jobs in order.
     clients: VecDeque<(String, VecDeque<Ticket>)>,
     count: usize,
-    /// Seats that were promised and not yet taken, of those who have some.
-    promised: HashMap<String, usize>,
+    /// Seats that are reserved and not yet taken, by client.
+    reserved: HashMap<String, usize>,
     closed: bool,
 }
 
@@ -88,16 +84,16 @@ pub struct Queue {
     batching: bool,
 }
 
-/// Why there is no seat: so many wait already.
+/// The queue is full: this many jobs wait already.
 #[derive(Debug, PartialEq)]
 pub enum Full {
-    /// Of everyone together.
+    /// Jobs of all clients.
     Everyone(usize),
-    /// Of the one who asks.
+    /// Jobs of this client.
     Client(usize),
 }
 
-/// A place in the queue that nobody else gets while its owner's job is being written down.
+/// A place in the queue, reserved while the job is being recorded.
 pub struct Seat<'a> {
     queue: &'a Queue,
     client: String,
@@ -106,15 +102,15 @@ pub struct Seat<'a> {
 impl Drop for Seat<'_> {
     fn drop(&mut self) {
         let mut waiting = self.queue.lock();
-        match waiting.promised.get_mut(&self.client) {
+        match waiting.reserved.get_mut(&self.client) {
             Some(count) if *count > 1 => *count -= 1,
-            _ => drop(waiting.promised.remove(&self.client)),
+            _ => drop(waiting.reserved.remove(&self.client)),
         }
     }
 }
 
 impl Queue {
-    /// A queue for so many jobs of everyone and of each client; without `batching` every loss is evaluated alone.
+    /// A queue with room for so many jobs of all clients and of each client. Without `batching` every loss is evaluated alone.
     pub fn new(most: usize, most_each: usize, batching: bool) -> Self {
         Queue { waiting: Mutex::default(), changed: Condvar::new(), most, most_each, batching }
     }
@@ -123,31 +119,31 @@ impl Queue {
         self.waiting.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// How many wait.
+    /// The number of jobs that wait.
     pub fn len(&self) -> usize {
         self.lock().count
     }
 
-    /// A seat for another one of a client's, if there is room.
+    /// Reserves a seat for another job of a client, if there is room.
     pub fn seat(&self, client: &str) -> Result<Seat<'_>, Full> {
         let mut waiting = self.lock();
-        let all = waiting.count + waiting.promised.values().sum::<usize>();
+        let all = waiting.count + waiting.reserved.values().sum::<usize>();
         if all >= self.most {
             return Err(Full::Everyone(waiting.count));
         }
         let tickets = waiting.clients.iter().find(|(name, _)| name == client).map_or(0, |(_, own)| own.len());
-        let promised = waiting.promised.entry(client.to_owned()).or_default();
-        if tickets + *promised >= self.most_each {
-            if *promised == 0 {
-                waiting.promised.remove(client);
+        let reserved = waiting.reserved.entry(client.to_owned()).or_default();
+        if tickets + *reserved >= self.most_each {
+            if *reserved == 0 {
+                waiting.reserved.remove(client);
             }
             return Err(Full::Client(tickets));
         }
-        *promised += 1;
+        *reserved += 1;
         Ok(Seat { queue: self, client: client.to_owned() })
     }
 
-    /// Adds a job; those of an earlier run join whatever the length.
+    /// Adds a job. This never fails: jobs of an earlier run of the service are added whatever the length.
     pub fn push(&self, client: &str, ticket: Ticket) {
         let mut waiting = self.lock();
         waiting.count += 1;
@@ -159,7 +155,7 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// Takes a job out; none if it does not wait any more.
+    /// Removes a job; none if it does not wait any more.
     pub fn remove(&self, id: &JobId) -> Option<Ticket> {
         let mut waiting = self.lock();
         let mut found = None;
@@ -175,7 +171,7 @@ impl Queue {
         found
     }
 
-    /// The next job for a device and lane, and others that join it; waits for one, and gives none once the queue is closed.
+    /// Waits for the next job for a device and lane, and takes it with all others that join it. Returns none once the queue is closed.
     pub fn wait(&self, device: &str, lane: Lane) -> Option<Vec<Ticket>> {
         let mut waiting = self.lock();
         loop {
@@ -196,7 +192,7 @@ impl Queue {
         let (client, mut tickets) = waiting.clients.remove(turn)?;
         let place = tickets.iter().position(&suits)?;
         let first = tickets.remove(place)?;
-        // Whoever had a turn goes to the end.
+        // After its turn, a client goes to the end.
         waiting.clients.push_back((client, tickets));
         let (mut taken, mut bytes) = (vec![first.clone()], first.bytes);
         if self.batching {
@@ -217,7 +213,7 @@ impl Queue {
         Some(taken)
     }
 
-    /// Lets workers go home.
+    /// Closes the queue, so that workers end.
     pub fn close(&self) {
         self.lock().closed = true;
         self.changed.notify_all();
@@ -264,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_with_the_same_settings_go_together_unless_told_otherwise() {
+    fn losses_with_the_same_settings_go_together_unless_batching_is_off() {
         for (batching, expected) in [(true, vec![1, 3, 4]), (false, vec![1])] {
             let queue = Queue::new(10, 10, batching);
             for (k, request) in
@@ -311,7 +307,7 @@ mod tests {
         let id = JobId::try_from(format!("{:032x}", 1)).unwrap();
         assert!(queue.remove(&id).is_some() && queue.remove(&id).is_none());
         let seat = queue.seat("one");
-        assert!(seat.is_ok() && queue.seat("one").is_err(), "a seat that was promised is taken");
+        assert!(seat.is_ok() && queue.seat("one").is_err(), "a reserved seat is taken");
         drop(seat);
         assert!(queue.seat("one").is_ok());
     }
@@ -327,6 +323,6 @@ mod tests {
         assert_eq!(queue.seat("d").err(), Some(Full::Everyone(1)));
         drop((seat, others));
         assert!(queue.seat("greedy").is_ok());
-        assert!(queue.lock().promised.is_empty(), "seats that are free are not remembered");
+        assert!(queue.lock().reserved.is_empty(), "free seats are not remembered");
     }
 }

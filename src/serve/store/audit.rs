@@ -1,35 +1,35 @@
-//! Who changed what, and when: a line of JSON for every change, in `audit.log`.
+//! The audit log: a line of JSON for every change, with who made it and when.
 
-use crate::serve::domain::who::Who;
-use crate::serve::store::database::now;
+use crate::serve::domain::client::Client;
+use crate::serve::domain::now;
 use crate::stderr::say;
 use serde_json::json;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// A file of lines that is longer becomes an old one.
+/// A log of more bytes is renamed, and a new one begins.
 const LONGEST: u64 = 64 << 20;
-/// Old ones that are kept.
+/// The number of old logs that are kept.
 const KEPT: u32 = 4;
 
-/// The log, in the service's folder.
+/// The name of the log in the folder of the service.
 pub const FILE: &str = "audit.log";
 
-/// A line about a change. `by` is none if the service itself made it, by its owner's rule.
-pub fn line(by: Option<&Who>, what: &str, about: &str, id: &str) -> String {
+/// A line about a change. `by` is none for removals that the service makes by itself.
+pub fn line(by: Option<&Client>, what: &str, about: &str, id: &str) -> String {
     let address = by.map(|who| who.address.to_string());
-    entry(by.map_or("service", Who::owner), address.as_deref(), what, about, id)
+    entry(by.map_or("service", Client::owner), address.as_deref(), what, about, id)
 }
 
-/// A line about what someone did.
+/// A line about an action of somebody.
 pub fn entry(who: &str, address: Option<&str>, what: &str, about: &str, id: &str) -> String {
     let when = (1e3 * now()).round() / 1e3;
     json!({ "when": when, "who": who, "address": address, "what": what, "about": about, "id": id })
         .to_string()
 }
 
-/// The log, for one thread that writes.
+/// The log, used by one thread.
 pub struct Log {
     path: PathBuf,
     open: Option<(File, u64)>,
@@ -40,7 +40,7 @@ impl Log {
         Log { path, open: None }
     }
 
-    /// Adds lines in one write. What is logged has happened: if the log cannot be written, that is said and nothing undone.
+    /// Adds lines in one write. The changes are made already: a failure to write the log is reported and undoes nothing.
     pub fn add(&mut self, lines: &[String]) {
         if lines.is_empty() {
             return;

@@ -1,40 +1,39 @@
-//! The service's folder. Names in it are hashes and numbers that the service made; files appear whole or not at all.
+//! The folder of the service. All names in it are hashes and numbers that the service made. A file appears whole or not at all.
 
+use super::folder::{self, FolderState};
 use crate::files::output::{create_folder, relocate};
 use crate::model::Model;
-use crate::serve::domain::describe::describe_model;
 use crate::serve::domain::id::{ContentId, JobId};
-use crate::serve::store::database::ModelInfo;
-use crate::serve::store::folder::{self, Claim};
+use crate::serve::domain::info::ModelInfo;
 use crate::stderr::say;
 use crate::{Error, Result};
-use sha2::{Digest, Sha256};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// Where everything lies.
+/// The folder of the service.
 pub struct Files {
     root: PathBuf,
-    /// Held while the service runs: two of them in one folder would do every job twice.
+    /// Held while the service runs. Two services in one folder would do every job twice.
     _lock: File,
 }
 
-/// Where what is on no record is moved.
+/// The folder for files that are on no record.
 const SET_ASIDE: &str = "set-aside";
-/// Where what is being removed waits for its record to go first.
+/// The folder for files that are being removed, until their records are gone.
 const REMOVED: &str = "removed";
 
 impl Files {
-    /// Claims the folder and makes what belongs in it; removes what an earlier run had not finished receiving.
-    pub fn open(root: &Path, recover: bool) -> Result<(Self, Claim)> {
+    /// Claims the folder and creates what belongs in it. Removes uploads that an earlier run did not finish.
+    pub fn open(root: &Path, recover: bool) -> Result<(Self, FolderState)> {
         let claim = folder::claim(root, recover)?;
         create_folder(root)?;
         folder::make_private(root, claim);
         let path = root.join(folder::LOCK);
         let lock = File::create(&path).map_err(|source| Error::Io { action: "create", path, source })?;
-        lock.try_lock()
-            .map_err(|_| Error::file(root, "is in use by another service, expected a folder of its own"))?;
-        if claim != Claim::Own {
+        lock.try_lock().map_err(|_| {
+            Error::file(root, "is in use by another service, expected a folder that no service uses")
+        })?;
+        if claim != FolderState::Own {
             folder::mark(root)?;
         }
         let files = Files { root: root.to_path_buf(), _lock: lock };
@@ -42,8 +41,8 @@ impl Files {
             create_folder(&files.root.join(folder))?;
         }
         files.clear_uploads()?;
-        if claim == Claim::Recovered {
-            // Changes that were meant for the database that is gone.
+        if claim == FolderState::Recovered {
+            // They belong to the database that is gone.
             for ending in ["-wal", "-shm"] {
                 let path = files.root.join(format!("{}{ending}", folder::DATABASE));
                 if path.exists() {
@@ -54,7 +53,7 @@ impl Files {
         Ok((files, claim))
     }
 
-    /// Temporary files of ours go; anything else in their folder is someone's.
+    /// Removes temporary files of the service. Any other file there belongs to somebody.
     fn clear_uploads(&self) -> Result<()> {
         let uploads = self.uploads();
         let cannot = |source| Error::Io { action: "remove", path: self.uploads(), source };
@@ -71,16 +70,16 @@ impl Files {
         Ok(())
     }
 
-    /// Moves what is on no record to where nobody removes it, and says so.
+    /// Moves a file that is on no record to where nobody removes it, and reports that.
     pub fn set_aside(&self, path: &Path) -> Result<()> {
         let place = moved(&self.root, path, SET_ASIDE)?;
         let shown = |path: &Path| path.strip_prefix(&self.root).unwrap_or(path).display().to_string();
-        say!("note: {} is on no record; it was moved to {}", shown(path), shown(&place));
+        say!("note: moved {} to {}: the database has no record of it", shown(path), shown(&place));
         Ok(())
     }
 
-    /// What takes something away that is about to be removed; it gives none if that is not there. Once its record is gone it may
-    /// be removed.
+    /// Returns a function that moves a file away, to be removed once its record is gone. The function returns the new path, or none
+    /// if there is no such file.
     pub fn take_away(&self, path: &Path) -> impl FnOnce() -> Result<Option<PathBuf>> + Send + use<> {
         let (root, path) = (self.root.clone(), path.to_path_buf());
         move || match path.symlink_metadata() {
@@ -89,12 +88,12 @@ impl Files {
         }
     }
 
-    /// The other way: its record stays.
+    /// Moves a file back whose record stays.
     pub fn bring_back(&self, away: &Path, path: &Path) -> Result<()> {
         relocate(away, path)
     }
 
-    /// What was taken away when an earlier run ended, with the place it came from.
+    /// Files that were being removed when an earlier run ended, each with the place it came from.
     pub fn taken_away(&self) -> Vec<(PathBuf, PathBuf)> {
         let inside = |folder: PathBuf| std::fs::read_dir(folder).into_iter().flatten().flatten();
         let mut found = Vec::new();
@@ -115,7 +114,7 @@ impl Files {
     }
 
     pub fn audit_log(&self) -> PathBuf {
-        self.root.join(crate::serve::store::audit::FILE)
+        self.root.join(super::audit::FILE)
     }
 
     pub fn uploads(&self) -> PathBuf {
@@ -147,39 +146,39 @@ impl Files {
         self.root.join("models")
     }
 
-    /// Bytes of all files but those that were set aside, which are not the service's.
+    /// The bytes of all files except those that were set aside, which are not the service's.
     pub fn bytes(&self) -> u64 {
         bytes_in(&self.root).saturating_sub(bytes_in(&self.root.join(SET_ASIDE)))
     }
 
-    /// Bytes of what is being uploaded.
+    /// The bytes of uploads that are arriving.
     pub fn bytes_of_uploads(&self) -> u64 {
         bytes_in(&self.uploads())
     }
 
-    /// Keeps the file of a model, under its hash.
-    pub fn keep_model(&self, path: &Path, model: Model) -> Result<ModelInfo> {
-        let id = hash_of(path)?;
+    /// Stores the file of a model under its hash.
+    pub fn keep_model(&self, path: &Path, model: &Model) -> Result<ModelInfo> {
+        let id = ContentId::of_file(path)?;
         self.share(path, &self.model(&id), &id)?;
-        Ok(describe_model(id, &model))
+        Ok(ModelInfo::of(id, model))
     }
 
-    /// Gives a file of a job a second name: the job may be removed, the file stays. One that is there is trusted only if it is
-    /// whole: earlier versions could leave half a copy.
+    /// Gives a file of a job a second name, so that the file stays when the job is removed. A file with that name is trusted only
+    /// if it is whole: earlier versions could leave half a copy.
     pub fn share(&self, from: &Path, to: &Path, id: &ContentId) -> Result<()> {
-        if to.exists() && hash_of(to)? == *id {
+        if to.exists() && ContentId::of_file(to)? == *id {
             return Ok(());
         }
         crate::files::output::link(from, to)
     }
 
-    /// Gives a finished file its place; one that is there already is the same.
+    /// Moves a finished file to its place. A file that is there already has the same content.
     pub fn take(&self, from: &Path, to: &Path) -> Result<()> {
         crate::files::output::rename(from, to)
     }
 }
 
-/// Moves something of a folder in the root to a folder of the same name elsewhere in it, under a name that is free.
+/// Moves a file of a folder in the root to the folder of the same name below `to`, under a name that is free.
 fn moved(root: &Path, path: &Path, to: &str) -> Result<PathBuf> {
     let inside = path.parent().and_then(|folder| folder.strip_prefix(root).ok()).unwrap_or(Path::new(""));
     let folder = root.join(to).join(inside);
@@ -205,19 +204,4 @@ fn bytes_in(folder: &Path) -> u64 {
             Err(_) => 0,
         })
         .sum()
-}
-
-/// The hash of a file.
-pub fn hash_of(path: &Path) -> Result<ContentId> {
-    let cannot = |source| Error::Io { action: "read", path: path.into(), source };
-    let mut file = File::open(path).map_err(cannot)?;
-    let mut hash = Sha256::new();
-    let mut block = vec![0; 1 << 16];
-    loop {
-        let read = std::io::Read::read(&mut file, &mut block).map_err(cannot)?;
-        if read == 0 {
-            return Ok(ContentId::of(hash));
-        }
-        hash.update(&block[..read]);
-    }
 }

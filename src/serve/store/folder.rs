@@ -1,60 +1,61 @@
-//! Whose a folder is: a service's if its marker says so. What is anyone else's is left as it is.
+//! Whether a folder belongs to a service, as its marker says. A service leaves all other folders as they are.
 
+use super::database::Store;
+use super::files::Files;
+use super::schema;
+use super::shares::Holder;
 use crate::data::Dataset;
 use crate::files::input;
 use crate::files::output::write_atomically;
 use crate::model::Model;
-use crate::serve::domain::describe::{describe, describe_model};
+use crate::serve::domain::client::DEFAULT_OWNER;
+use crate::serve::domain::error::ServiceError;
 use crate::serve::domain::id::ContentId;
-use crate::serve::domain::who::DEFAULT_OWNER;
-use crate::serve::store::database::Store;
-use crate::serve::store::files::{Files, hash_of};
-use crate::serve::store::schema;
-use crate::serve::store::shares::Holder;
+use crate::serve::domain::info::{DatasetInfo, ModelInfo};
 use crate::stderr::say;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::path::Path;
 
-/// The marker's file.
+/// The name of the marker.
 pub const MARKER: &str = "skds-service.json";
-/// The database's file.
+/// The name of the database.
 pub const DATABASE: &str = "service.sqlite";
-/// The lock's file.
+/// The name of the lock.
 pub const LOCK: &str = "service.lock";
-/// Folders that every service has had.
+/// The folders that every version has had.
 pub const FOLDERS: [&str; 3] = ["datasets", "models", "jobs"];
-/// The newest form of a folder.
+/// The newest format of a folder.
 const FORMAT: u32 = 1;
 
 #[derive(Serialize, Deserialize)]
 struct Marker {
-    /// The form of the folder.
+    /// The format of the folder.
     format: u32,
     /// For people.
     program: String,
 }
 
-/// What a folder is to a service.
+/// The state of a folder as a service finds it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Claim {
-    /// New or empty: it becomes the service's.
+pub enum FolderState {
+    /// New or empty; it becomes a folder of the service.
     New,
-    /// The service's.
+    /// A folder of the service.
     Own,
-    /// Of a version that left no marker: it gets one.
+    /// A folder of a version that left no marker; it gets one.
     Adopted,
-    /// The service's, but for its database, which is to be made anew.
+    /// A folder of the service that has lost its database, which is to be created anew.
     Recovered,
 }
 
-/// Looks at a folder and touches nothing. An error says why it cannot be used, and what to do.
-pub fn claim(root: &Path, recover: bool) -> Result<Claim> {
+/// Inspects a folder and changes nothing. An error says why a service cannot use it, and what to do.
+pub fn claim(root: &Path, recover: bool) -> Result<FolderState> {
     let entries = match std::fs::read_dir(root) {
         Ok(entries) => entries,
-        // To be made, or to fail in being made.
-        Err(_) if !root.is_dir() => return Ok(Claim::New),
+        // Creating it comes later and may fail then.
+        Err(_) if !root.is_dir() => return Ok(FolderState::New),
         Err(source) => return Err(Error::Io { action: "read", path: root.into(), source }),
     };
     let names: Vec<String> =
@@ -64,21 +65,21 @@ pub fn claim(root: &Path, recover: bool) -> Result<Claim> {
     if recover && has_database {
         return Err(Error::file(
             root,
-            format!("--recover is given but {DATABASE} is there, expected it to be gone"),
+            format!("--recover is given but {DATABASE} exists, expected a folder without it"),
         ));
     }
     if has(MARKER) {
         check_marker(&root.join(MARKER))?;
         return match has_database {
-            true => Ok(Claim::Own),
-            false if recover => Ok(Claim::Recovered),
-            // A first start that was cut short.
-            false if is_unused(root) => Ok(Claim::New),
+            true => Ok(FolderState::Own),
+            false if recover => Ok(FolderState::Recovered),
+            // An interrupted first start.
+            false if is_unused(root) => Ok(FolderState::New),
             false => Err(Error::file(
                 root,
                 format!(
-                    "belongs to a service but {DATABASE} is missing: put it back from a copy, or start once with --recover, which \
-                     makes a new one of the datasets and models that are there and moves the files of jobs aside"
+                    "belongs to a service but {DATABASE} is missing: restore it from a backup, or start once with --recover, which \
+                     creates a new one from the datasets and models in the folder and moves the files of jobs aside"
                 ),
             )),
         };
@@ -89,22 +90,22 @@ pub fn claim(root: &Path, recover: bool) -> Result<Claim> {
             let problem = format!("has a {DATABASE} but no folder {missing}, expected a folder of a service");
             return Err(Error::file(root, problem));
         }
-        return Ok(Claim::Adopted);
+        return Ok(FolderState::Adopted);
     }
-    // What a file system, or a start that was cut short, leaves.
+    // A file system or an interrupted first start can leave these.
     let nothing = |name: &String| name == LOCK || name == "lost+found" || name.starts_with(".skds-");
     match names.iter().find(|name| !nothing(name)) {
-        None => Ok(Claim::New),
+        None => Ok(FolderState::New),
         Some(_) => Err(Error::file(
             root,
             format!(
-                "is not empty and no service's (it has no {MARKER}), expected a new or empty folder for --data"
+                "is not empty and does not belong to a service (it has no {MARKER}), expected a new or empty folder"
             ),
         )),
     }
 }
 
-/// Whether no data is in a service's folder.
+/// Whether a folder of a service holds no data.
 fn is_unused(root: &Path) -> bool {
     let is_empty =
         |name: &str| std::fs::read_dir(root.join(name)).map_or(true, |mut found| found.next().is_none());
@@ -113,20 +114,18 @@ fn is_unused(root: &Path) -> bool {
 
 fn check_marker(path: &Path) -> Result<()> {
     let marker: Marker = serde_json::from_str(&input::text(path)?)
-        .map_err(|error| Error::file(path, format!("is no marker of a service: {error}")))?;
+        .map_err(|error| Error::file(path, format!("is not a marker of a service: {error}")))?;
     match marker.format {
         FORMAT => Ok(()),
         found => {
-            let problem = format!(
-                "has format {found}, expected {FORMAT}: it is a folder of another version, {}",
-                marker.program
-            );
+            let problem =
+                format!("has format {found}, expected {FORMAT}: {} created the folder", marker.program);
             Err(Error::file(path, problem))
         }
     }
 }
 
-/// Says whose the folder is from now on.
+/// Marks a folder as one of a service.
 pub fn mark(root: &Path) -> Result<()> {
     let marker = Marker { format: FORMAT, program: concat!("skds ", env!("CARGO_PKG_VERSION")).into() };
     write_atomically(&root.join(MARKER), |writer| {
@@ -135,9 +134,9 @@ pub fn mark(root: &Path) -> Result<()> {
     })
 }
 
-/// Nobody but its user looks into the folder, nor into what an earlier version left there. Disks without permissions have none
-/// to give.
-pub fn make_private(root: &Path, claim: Claim) {
+/// Makes the folder readable for its user alone, with everything that an earlier version left there. Some disks know no
+/// permissions.
+pub fn make_private(root: &Path, claim: FolderState) {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
@@ -154,13 +153,16 @@ pub fn make_private(root: &Path, claim: Claim) {
             }
             Ok(())
         }
-        if let Err(error) = set(root, claim == Claim::Adopted) {
-            say!("warning: {} stays as readable as it is: {error}", root.display());
+        if let Err(error) = set(root, claim == FolderState::Adopted) {
+            say!(
+                "warning: other users may be able to read {}: its permissions cannot be changed: {error}",
+                root.display()
+            );
         }
     }
 }
 
-/// Writes down the datasets and models that are in the folder. What cannot be read is on no record, and is moved aside as such.
+/// Records the datasets and models in the folder. Files that cannot be read stay without a record and are moved aside later.
 pub fn recover(files: &Files, store: &Store) -> Result<()> {
     let holder = Holder::Owner(DEFAULT_OWNER.into());
     let mut counts = [0; 2];
@@ -169,25 +171,22 @@ pub fn recover(files: &Files, store: &Store) -> Result<()> {
         let Ok(data) = Dataset::read(&path) else { continue };
         let bytes = std::fs::metadata(&path).map_or(0, |data| data.len());
         let name = format!("recovered-{}.npz", &id.as_str()[..8]);
-        let info = describe(id, &name, &data, bytes);
-        written(store.write_now(Store::keep_dataset(&info, &holder)))?;
+        let info = DatasetInfo::of(id, &name, &data, bytes);
+        store.add_dataset_now(&info, &holder).map_err(ServiceError::into_error)?;
         counts[0] += 1;
     }
     for path in entries(&files.models())? {
-        let Some(id) = id_of(&path).filter(|id| hash_of(&path).is_ok_and(|hash| hash == *id)) else {
+        let Some(id) = id_of(&path).filter(|id| ContentId::of_file(&path).is_ok_and(|hash| hash == *id))
+        else {
             continue;
         };
         let Ok(model) = Model::read(&path) else { continue };
-        let info = describe_model(id, &model);
-        written(store.write_now(Store::keep_model(&info, &holder)))?;
+        let info = ModelInfo::of(id, &model);
+        store.add_model_now(&info, &holder).map_err(ServiceError::into_error)?;
         counts[1] += 1;
     }
     say!("note: {} datasets and {} models were recovered", counts[0], counts[1]);
     Ok(())
-}
-
-fn written(answer: std::result::Result<(), crate::serve::domain::problem::Problem>) -> Result<()> {
-    answer.map_err(|problem| Error::invalid(problem.sentence))
 }
 
 fn entries(folder: &Path) -> Result<Vec<std::path::PathBuf>> {

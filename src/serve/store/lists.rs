@@ -1,80 +1,113 @@
-//! Lists: pages of summaries, which are as long as they look and read nothing that is longer.
+//! Pages of lists. A page reads short columns only.
 
-use crate::serve::domain::problem::Problem;
-use crate::serve::store::database::{JobState, Progress};
+use super::database::Reader;
+use crate::serve::domain::error::ServiceError;
+use crate::serve::domain::job::{JobState, Progress};
+use crate::serve::domain::kinds::Request;
 use rusqlite::{Connection, Row, params};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-/// The longest text in a summary, in letters.
+/// The most characters of a text in a summary.
 const LONGEST_TEXT: usize = 300;
 
-/// A job, in short.
+/// A job in a list.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct JobSummary {
-    /// Its name, which is also its address: `/v1/jobs/{id}` has the request and the result.
+    /// The id of the job; `/v1/jobs/{id}` has its request and result.
     pub id: String,
-    /// fit, sample, evaluate, loss or simulate.
+    /// The kind of the request: fit, sample, evaluate, loss or simulate.
     pub kind: String,
-    /// How it stands.
+    /// The job's state.
     pub state: JobState,
-    /// The dataset it is about.
+    /// The id of the dataset that the request refers to.
     pub dataset: Option<String>,
-    /// What people call that.
+    /// The name of that dataset.
     pub dataset_name: Option<String>,
-    /// The model it is about.
+    /// The id of the model that the request refers to.
     pub model: Option<String>,
-    /// Its settings in a few words.
+    /// The settings in a few words.
     pub about: String,
-    /// Where it is or was computed.
+    /// The device that runs or ran the job.
     pub device: Option<String>,
-    /// Seconds since 1970.
+    /// When it was submitted, in seconds since 1970.
     pub created: f64,
-    /// Seconds since 1970.
+    /// When it started, in seconds since 1970.
     pub started: Option<f64>,
-    /// Seconds since 1970.
+    /// When it ended, in seconds since 1970.
     pub finished: Option<f64>,
-    /// How far it is, while it runs.
+    /// The progress, while the job runs.
     pub progress: Option<Progress>,
-    /// Why it failed.
+    /// Why the job failed.
     pub error: Option<String>,
 }
 
-/// A dataset, in short.
+/// A dataset in a list.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct DatasetSummary {
-    /// Its name, which is also its address: `/v1/datasets/{id}` has names and targets.
+    /// The id of the dataset; `/v1/datasets/{id}` has the names of its variables and its targets.
     pub id: String,
-    /// As its uploader called it.
+    /// The name that its uploader gave it.
     pub name: String,
-    /// The size of its file.
+    /// The size of its file in bytes.
     pub bytes: u64,
-    /// All samples.
+    /// The number of samples in all environments.
     pub rows: u64,
-    /// How many there are.
+    /// The number of variables.
     pub variables: u64,
-    /// How many there are.
+    /// The number of environments.
     pub environments: u64,
-    /// Seconds since 1970.
+    /// When it was uploaded, in seconds since 1970.
     pub created: f64,
 }
 
-/// Which jobs.
+/// The jobs to list.
 pub struct JobFilter {
     pub state: Option<JobState>,
     pub kind: Option<String>,
-    /// Only this owner's.
+    /// Only jobs of this owner.
     pub owner: Option<String>,
 }
 
-/// A part of a list, and where the next begins if there is one.
+/// A page of a list, and where the next one begins, if there is one.
 pub struct Page<T> {
     pub items: Vec<T>,
     pub next: Option<String>,
 }
 
-/// One more than fits is asked for, to know whether there is more.
+impl Reader<'_> {
+    /// Jobs, newest first, after a place in the list.
+    pub fn jobs(
+        &self,
+        which: &JobFilter,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<JobSummary>, ServiceError> {
+        jobs(self.0, which, after, limit)
+    }
+
+    /// Datasets, newest first, after a place in the list; only those of an owner if one is given.
+    pub fn datasets(
+        &self,
+        owner: Option<&str>,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<DatasetSummary>, ServiceError> {
+        datasets(self.0, owner, after, limit)
+    }
+
+    /// The number of jobs by kind and state.
+    pub fn job_counts(&self) -> Result<Vec<(String, String, u64)>, ServiceError> {
+        let mut query = self.0.prepare_cached(
+            "SELECT kind, state, count(*) FROM jobs GROUP BY kind, state ORDER BY kind, state",
+        )?;
+        let row = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get::<_, i64>(2)? as u64));
+        Ok(query.query_map([], row)?.collect::<rusqlite::Result<_>>()?)
+    }
+}
+
+/// Makes a page. The query asks for one row more than fits, to know whether there is another page.
 fn page<T>(mut found: Vec<(T, String)>, limit: usize) -> Page<T> {
     let next = (found.len() > limit).then(|| {
         found.truncate(limit);
@@ -83,17 +116,18 @@ fn page<T>(mut found: Vec<(T, String)>, limit: usize) -> Page<T> {
     Page { items: found.into_iter().map(|(item, _)| item).collect(), next: next.flatten() }
 }
 
-fn wrong_place() -> Problem {
-    Problem::bad("after is no place in this list, expected what 'next' of the page before said")
+fn wrong_place() -> ServiceError {
+    ServiceError::invalid(
+        "after is not a place in this list, expected the value of 'next' from the page before",
+    )
 }
 
-/// Jobs, newest first, after a place in the list.
-pub fn jobs(
+fn jobs(
     db: &Connection,
     which: &JobFilter,
     after: Option<&str>,
     limit: usize,
-) -> Result<Page<JobSummary>, Problem> {
+) -> Result<Page<JobSummary>, ServiceError> {
     let before = match after {
         Some(place) => i64::from_str_radix(place, 16).map_err(|_| wrong_place())?,
         None => i64::MAX,
@@ -125,14 +159,14 @@ pub fn jobs(
     Ok(page(found.collect::<rusqlite::Result<_>>()?, limit))
 }
 
-/// A row that is not as it should be is one job that cannot be read, and no reason for another not to be.
+/// A summary of a row. A row that cannot be read spoils no other row.
 fn summary_of(row: &Row<'_>) -> JobSummary {
     let text = |place: usize| row.get::<_, Option<String>>(place).ok().flatten();
     let number = |place: usize| row.get::<_, Option<f64>>(place).ok().flatten();
     let state = text(2).map_or(JobState::Unreadable, |name| JobState::of(&name));
     let unreadable = (state == JobState::Unreadable).then(|| {
         format!(
-            "the record has the state '{}', which this version does not know",
+            "the state on record is '{}', which this version of the service does not know",
             text(2).unwrap_or_default()
         )
     });
@@ -153,13 +187,12 @@ fn summary_of(row: &Row<'_>) -> JobSummary {
     }
 }
 
-/// Datasets, newest first, after a place in the list; only an owner's if one is named.
-pub fn datasets(
+fn datasets(
     db: &Connection,
     owner: Option<&str>,
     after: Option<&str>,
     limit: usize,
-) -> Result<Page<DatasetSummary>, Problem> {
+) -> Result<Page<DatasetSummary>, ServiceError> {
     let (before, id) = match after {
         Some(place) => {
             let (bits, id) = place.split_once('-').ok_or_else(wrong_place)?;
@@ -181,7 +214,7 @@ pub fn datasets(
     );
     let mut query = db.prepare_cached(&query)?;
     let found = query.query_map(params![before, id, limit as i64 + 1, owner], |row| {
-        // A row that is not as it should be is shown as far as it can be read.
+        // A bad row is shown as far as it can be read.
         let number = |place: usize| row.get::<_, i64>(place).map_or(0, |number| number.max(0) as u64);
         let id: String = row.get(0).unwrap_or_default();
         let created: f64 = row.get(6).unwrap_or(0.0);
@@ -200,27 +233,7 @@ pub fn datasets(
     Ok(page(found.collect::<rusqlite::Result<_>>()?, limit))
 }
 
-/// What tells jobs of a kind apart, in a few words.
-pub fn about(request: &Value) -> String {
-    let settings = &request["settings"];
-    let text = |name: &str| settings[name].as_str().unwrap_or("");
-    let about = match request["kind"].as_str() {
-        Some("simulate") => {
-            let system = settings["system"].as_str().unwrap_or("sde");
-            format!("{system}, {} variables", settings["dim"].as_u64().unwrap_or(20))
-        }
-        Some("fit") => {
-            let kds = text("objective") == "kds";
-            let how = match (text("model"), text("solver")) {
-                ("mlp", _) => "MLP",
-                ("basis", _) => "given functions",
-                (_, "adam") => "linear by Adam",
-                _ if kds => "linear by Adam",
-                _ => "automatic",
-            };
-            format!("{how}{}", if kds { ", KDS" } else { "" })
-        }
-        _ => String::new(),
-    };
-    about.chars().take(LONGEST_TEXT).collect()
+/// The settings of a request in a few words.
+pub fn summary(request: &Value) -> String {
+    Request::summary(request).chars().take(LONGEST_TEXT).collect()
 }

@@ -1,7 +1,7 @@
-//! Rows of the database as what they stand for. A row that is not as it should be is one bad row.
+//! Turns rows of the database into jobs. A row that cannot be read spoils no other row.
 
 use crate::serve::domain::id::JobId;
-use crate::serve::store::database::{Job, JobState};
+use crate::serve::domain::job::{Job, JobState};
 use rusqlite::Row;
 use serde::Deserialize;
 
@@ -9,18 +9,18 @@ use serde::Deserialize;
 pub const JOB: &str = "SELECT id, kind, state, request, device, created, started, finished, error, result, files, client, owner,
     number FROM jobs";
 
-/// The longest reason, in letters: it may quote what was found.
+/// The most characters of a reason, which may quote the record.
 const LONGEST_REASON: usize = 300;
 
 /// A job that had not ended when the service did.
 pub enum Unfinished {
-    /// It is queued again.
+    /// A job to queue again.
     Job(Box<Job>),
-    /// Its row, and why it cannot be.
+    /// The number of a row that cannot be read, and why.
     Unreadable(i64, String),
 }
 
-/// A job; of what cannot be read there is nothing, and the error says so. Only without a name there is no job.
+/// A job. Fields that cannot be read stay empty, and the error says so; only a row without an id is no job.
 pub fn job_of(row: &Row<'_>) -> rusqlite::Result<Job> {
     let text = |place: usize| row.get::<_, Option<String>>(place).ok().flatten();
     let number = |place: usize| row.get::<_, Option<f64>>(place).ok().flatten();
@@ -56,18 +56,18 @@ pub fn job_of(row: &Row<'_>) -> rusqlite::Result<Job> {
     })
 }
 
-/// A job to be taken up again.
+/// A job that had not ended.
 pub fn unfinished_of(row: &Row<'_>) -> rusqlite::Result<Unfinished> {
     let number = row.get(13)?;
     Ok(match job_of(row) {
         Ok(job) if job.request.is_some() => Unfinished::Job(Box::new(job)),
         Ok(job) => Unfinished::Unreadable(number, job.error.unwrap_or_default()),
-        Err(_) => Unfinished::Unreadable(number, "the name on record is no name of a job".into()),
+        Err(_) => Unfinished::Unreadable(number, "the id on record is not an id of a job".into()),
     })
 }
 
-/// Of a state that is none.
-pub fn unknown_state(found: &str) -> String {
+/// The error for an unknown state.
+fn unknown_state(found: &str) -> String {
     let found: String = found.chars().take(LONGEST_REASON).collect();
     format!("the state on record is '{found}', which this version of the service does not know")
 }
@@ -75,6 +75,6 @@ pub fn unknown_state(found: &str) -> String {
 fn parsed<T: for<'a> Deserialize<'a>>(what: &str, text: Option<String>) -> Result<T, String> {
     serde_json::from_str(&text.unwrap_or_default()).map_err(|error| {
         let error: String = error.to_string().chars().take(LONGEST_REASON).collect();
-        format!("the {what} on record cannot be read by this version of the service: {error}")
+        format!("this version of the service cannot read the {what} on record: {error}")
     })
 }

@@ -1,13 +1,13 @@
-//! The database's form: its version, and the way from every earlier one to the newest.
+//! The schema of the database: its version, and the steps from every earlier version to the newest.
 
-use crate::serve::domain::who::DEFAULT_OWNER;
-use crate::serve::store::lists::about;
+use super::lists::summary;
+use crate::serve::domain::client::DEFAULT_OWNER;
 use crate::{Error, Result};
 use rusqlite::{Connection, Transaction, params};
 use serde_json::Value;
 use std::path::Path;
 
-/// As it was before it had a number.
+/// The schema before it had a version.
 const FIRST: &str = "
     CREATE TABLE IF NOT EXISTS datasets (
         id TEXT PRIMARY KEY, info TEXT NOT NULL, created REAL NOT NULL);
@@ -19,7 +19,7 @@ const FIRST: &str = "
         error TEXT, result TEXT, files TEXT NOT NULL DEFAULT '[]');
     CREATE INDEX IF NOT EXISTS jobs_by_state ON jobs (state, number);";
 
-/// Owners, and what lists show without a look at anything long.
+/// Owners, and short columns for lists.
 const OWNERS: &str = "
     ALTER TABLE jobs ADD COLUMN owner TEXT NOT NULL DEFAULT 'default';
     ALTER TABLE jobs ADD COLUMN dataset TEXT;
@@ -38,17 +38,18 @@ const OWNERS: &str = "
     CREATE TABLE beats (one INTEGER PRIMARY KEY CHECK (one = 1), at REAL NOT NULL);
     CREATE INDEX shares_by_owner ON shares (owner, kind, created);";
 
-/// The step to version k + 1 is at place k.
+/// The step at place k leads to version k + 1.
 const STEPS: [fn(&Transaction<'_>) -> rusqlite::Result<()>; 1] = [with_owners];
 
-/// Brings a database to the newest version, in one transaction. One that is newer, or not a service's, is left as it is.
+/// Brings a database to the newest version, in one transaction. A database that is newer or not of a service stays as it is.
 pub fn migrate(path: &Path, db: &mut Connection) -> Result<()> {
-    let wrong = |error: rusqlite::Error| Error::file(path, format!("is no database of a service: {error}"));
+    let wrong =
+        |error: rusqlite::Error| Error::file(path, format!("is not a database of a service: {error}"));
     let newest = STEPS.len() as i64;
     let version: i64 = db.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(wrong)?;
     if !(0..=newest).contains(&version) {
         let problem = format!(
-            "has version {version}, expected at most {newest}: it was written by a newer skds, which can read it"
+            "has version {version}, expected at most {newest}: a newer version of skds wrote it and can read it"
         );
         return Err(Error::file(path, problem));
     }
@@ -67,7 +68,7 @@ pub fn migrate(path: &Path, db: &mut Connection) -> Result<()> {
         transaction.commit()
     };
     step(db).map_err(|error| {
-        Error::file(path, format!("cannot be brought from version {version} to {newest}: {error}"))
+        Error::file(path, format!("cannot be migrated from version {version} to {newest}: {error}"))
     })
 }
 
@@ -77,25 +78,29 @@ fn check_first(path: &Path, db: &Connection) -> Result<()> {
         .prepare("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
         .and_then(|mut query| query.query_map([], |row| row.get(0))?.collect());
     let tables =
-        tables.map_err(|error| Error::file(path, format!("is no database of a service: {error}")))?;
+        tables.map_err(|error| Error::file(path, format!("is not a database of a service: {error}")))?;
     let missing = ["datasets", "models", "jobs"].into_iter().find(|name| !tables.iter().any(|t| t == name));
     match missing.filter(|_| !tables.is_empty()) {
         Some(missing) => {
-            Err(Error::file(path, format!("is no database of a service: it has no table {missing}")))
+            Err(Error::file(path, format!("is not a database of a service: it has no table {missing}")))
         }
         None => Ok(()),
     }
 }
 
-/// Whether a file is a database that [`migrate`] takes, with something in it.
+/// Checks that a file is a database that [`migrate`] accepts, with the tables of a service.
 pub fn is_of_a_service(path: &Path) -> Result<()> {
-    let wrong = |error: rusqlite::Error| Error::file(path, format!("is no database of a service: {error}"));
+    let wrong =
+        |error: rusqlite::Error| Error::file(path, format!("is not a database of a service: {error}"));
     let db = Connection::open_with_flags(path, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(wrong)?;
     let jobs =
         "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('datasets', 'models', 'jobs')";
     match db.query_row(jobs, [], |row| row.get::<_, i64>(0)).map_err(wrong)? {
         3 => Ok(()),
-        _ => Err(Error::file(path, "is no database of a service: its tables are others")),
+        _ => Err(Error::file(
+            path,
+            "is not a database of a service: it lacks the tables datasets, models and jobs",
+        )),
     }
 }
 
@@ -104,7 +109,7 @@ fn with_owners(db: &Transaction<'_>) -> rusqlite::Result<()> {
     db.execute_batch(OWNERS)?;
     let all = |query: &str| -> rusqlite::Result<Vec<(String, Value)>> {
         let mut query = db.prepare(query)?;
-        // What cannot be read has no summary; it stays as it is.
+        // Requests that cannot be read have no summary and stay as they are.
         let text = |row: &rusqlite::Row<'_>| row.get::<_, String>(1).unwrap_or_default();
         let parsed = |row: &rusqlite::Row<'_>| {
             Ok((row.get::<_, String>(0)?, serde_json::from_str(&text(row)).unwrap_or(Value::Null)))
@@ -112,8 +117,9 @@ fn with_owners(db: &Transaction<'_>) -> rusqlite::Result<()> {
         query.query_map([], parsed)?.filter(|row| row.is_ok()).collect()
     };
     for (id, request) in all("SELECT id, request FROM jobs")? {
-        db.prepare_cached("UPDATE jobs SET dataset = ?2, model = ?3, about = ?4 WHERE id = ?1")?
-            .execute(params![id, request["dataset"].as_str(), request["model"].as_str(), about(&request)])?;
+        db.prepare_cached("UPDATE jobs SET dataset = ?2, model = ?3, about = ?4 WHERE id = ?1")?.execute(
+            params![id, request["dataset"].as_str(), request["model"].as_str(), summary(&request)],
+        )?;
     }
     for (id, info) in all("SELECT id, info FROM datasets")? {
         let count = |name: &str| info[name].as_array().map_or(0, Vec::len) as i64;

@@ -1,20 +1,22 @@
-//! Who may use a dataset or a model: those who uploaded it, and those whose jobs made it. Files are kept once, whoever has them.
+//! Who may use a dataset or a model: the clients who uploaded it, and those whose jobs made it. A file is stored once, however many
+//! have it.
 
+use super::database::Store;
+use crate::serve::domain::error::ServiceError;
 use crate::serve::domain::id::{ContentId, JobId};
-use crate::serve::domain::problem::Problem;
-use crate::serve::store::database::{Store, now};
+use crate::serve::domain::now;
 use rusqlite::{OptionalExtension, Transaction, params};
 
-/// Who gets something.
+/// Who gets a dataset or a model.
 #[derive(Clone, Debug)]
 pub enum Holder {
-    /// Someone by name.
+    /// An owner.
     Owner(String),
-    /// Whoever asked for this job.
+    /// The owner of this job.
     Job(JobId),
 }
 
-/// A change after which someone has a dataset or a model, named as in its table: under their own name of it, if they gave one.
+/// A change that gives a dataset or a model (`table` says which) to a holder, under a name of their own if they gave one.
 pub fn share(
     table: &'static str,
     id: &ContentId,
@@ -23,7 +25,7 @@ pub fn share(
 ) -> impl FnOnce(&Transaction<'_>) -> rusqlite::Result<()> + use<> {
     let (id, holder, name) = (id.as_str().to_owned(), holder.clone(), name.map(str::to_owned));
     move |db| {
-        // What is there already keeps its name and counts as new.
+        // A share that exists already keeps its name and counts as new.
         let (from, key) = match &holder {
             Holder::Owner(owner) => ("SELECT ?1, ?2, ?5, ?3, ?4", owner.as_str()),
             Holder::Job(job) => ("SELECT ?1, ?2, owner, ?3, ?4 FROM jobs WHERE id = ?5", job.as_str()),
@@ -38,16 +40,16 @@ pub fn share(
 }
 
 impl Store {
-    /// Someone's own name of a dataset or a model, and since when they have it; none if they do not.
-    pub fn shared(
+    /// The name that an owner gave a dataset or a model, if the owner has it at all.
+    pub(super) fn shared(
         &self,
         table: &str,
         id: &ContentId,
         owner: &str,
-    ) -> Result<Option<(Option<String>, f64)>, Problem> {
+    ) -> Result<Option<Option<String>>, ServiceError> {
         self.read(|db| {
-            db.prepare_cached("SELECT name, created FROM shares WHERE kind = ?1 AND id = ?2 AND owner = ?3")?
-                .query_row([table, id.as_str(), owner], |row| Ok((row.get(0)?, row.get(1)?)))
+            db.prepare_cached("SELECT name FROM shares WHERE kind = ?1 AND id = ?2 AND owner = ?3")?
+                .query_row([table, id.as_str(), owner], |row| row.get(0))
                 .optional()
         })
     }

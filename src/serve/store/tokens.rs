@@ -1,10 +1,10 @@
-//! Tokens, each with a name: a file of the service's folder has their hashes, and is read again whenever it changes.
+//! Named tokens. A file in the folder of the service holds their hashes; the service reads it again whenever it changes.
 
+use super::audit;
+use super::folder::{self, FolderState};
 use crate::files::input;
 use crate::files::output::{create_folder, write_atomically};
-use crate::serve::domain::who::DEFAULT_OWNER;
-use crate::serve::store::audit;
-use crate::serve::store::folder::{self, Claim};
+use crate::serve::domain::client::DEFAULT_OWNER;
 use crate::stderr::say;
 use crate::{Error, Result};
 use sha2::{Digest, Sha256};
@@ -16,44 +16,44 @@ use std::sync::{Mutex, RwLock};
 use std::time::SystemTime;
 use subtle::ConstantTimeEq;
 
-/// The file, in the service's folder.
+/// The name of the file.
 const FILE: &str = "tokens";
-/// Held while the file is changed.
+/// The name of a lock that is held while the file is changed.
 const LOCK: &str = "tokens.lock";
-/// The shortest token that someone chose.
+/// The fewest characters of a token that an operator chose.
 const SHORTEST: usize = 16;
-/// The longest name.
+/// The most characters of a name.
 const LONGEST_NAME: usize = 64;
-/// Random bytes of a token that is made here.
+/// The number of random bytes of a new token.
 const RANDOM: usize = 24;
 
 type Hash = [u8; 32];
 
-/// Whoever may come in.
+/// The tokens of a service.
 pub struct Tokens {
-    /// The one without a name of its own.
+    /// The hash of the token without a name.
     single: Option<Hash>,
     path: PathBuf,
     named: RwLock<Vec<(String, Hash)>>,
-    /// What the file looked like when it was read.
-    mark: Mutex<Option<Mark>>,
-    /// Whether anyone needs a token. Once so, it stays so: a file that is gone lets nobody in.
+    /// The stamp of the file when it was read.
+    stamp: Mutex<Option<FileStamp>>,
+    /// Whether clients need a token. Once they do, they always do: removing the file lets nobody in.
     needed: AtomicBool,
 }
 
-/// What changes if a file does.
+/// Changes whenever the file does.
 #[derive(Clone, Debug, PartialEq)]
-struct Mark {
+struct FileStamp {
     changed: Option<SystemTime>,
     length: u64,
     #[cfg(unix)]
     inode: u64,
 }
 
-impl Mark {
-    fn of(path: &Path) -> Option<Mark> {
+impl FileStamp {
+    fn of(path: &Path) -> Option<FileStamp> {
         let data = std::fs::metadata(path).ok()?;
-        Some(Mark {
+        Some(FileStamp {
             changed: data.modified().ok(),
             length: data.len(),
             #[cfg(unix)]
@@ -81,12 +81,12 @@ fn check_name(name: &str) -> std::result::Result<(), String> {
     match !name.is_empty() && name.len() <= LONGEST_NAME && name.chars().all(good) {
         true => Ok(()),
         false => Err(format!(
-            "the name of a token is wrong, expected 1 to {LONGEST_NAME} characters of a-z A-Z 0-9 - _ ."
+            "the name of a token is malformed, expected 1 to {LONGEST_NAME} characters of a-z A-Z 0-9 - _ ."
         )),
     }
 }
 
-/// Lines `name:hash`, and what is wrong with the others. Lines that begin with # are comments.
+/// Parses lines `name:hash`. Returns them, and what is wrong with the others. Lines that begin with # are comments.
 fn parse(text: &str) -> (Vec<(String, Hash)>, Vec<String>) {
     let (mut found, mut wrong) = (Vec::<(String, Hash)>::new(), Vec::new());
     let lines = text.lines().map(str::trim).enumerate();
@@ -96,7 +96,7 @@ fn parse(text: &str) -> (Vec<(String, Hash)>, Vec<String>) {
             check_name(name)?;
             let hash = unhex(hash).ok_or("the hash is wrong, expected 64 digits 0-9a-f")?;
             if found.iter().any(|(known, _)| known == name) {
-                return Err(format!("the name '{name}' is there twice, expected it once"));
+                return Err(format!("the name '{name}' appears twice, expected it once"));
             }
             found.push((name.to_owned(), hash));
             Ok(())
@@ -108,7 +108,7 @@ fn parse(text: &str) -> (Vec<(String, Hash)>, Vec<String>) {
     (found, wrong)
 }
 
-/// The tokens of a folder; none if it has no file of them. Whatever is wrong with that is an error.
+/// Reads the tokens of a folder; none if it has no file of tokens. A malformed line is an error.
 fn load(path: &Path) -> Result<Option<Vec<(String, Hash)>>> {
     if path.symlink_metadata().is_err() {
         return Ok(None);
@@ -121,7 +121,7 @@ fn load(path: &Path) -> Result<Option<Vec<(String, Hash)>>> {
 }
 
 impl Tokens {
-    /// The single token, if there is one, and those of a service's folder.
+    /// Opens the tokens of a folder, with `single` as the token without a name.
     pub fn open(single: Option<&str>, root: &Path) -> Result<Tokens> {
         if let Some(found) =
             single.map(|token| token.trim().chars().count()).filter(|found| *found < SHORTEST)
@@ -131,40 +131,40 @@ impl Tokens {
             )));
         }
         let path = root.join(FILE);
-        let mark = Mark::of(&path);
+        let stamp = FileStamp::of(&path);
         let named = load(&path)?;
         if single.is_none() && named.as_ref().is_some_and(Vec::is_empty) {
             return Err(Error::file(
                 &path,
-                "has no token, expected one: add it with --add-token, or remove the file to serve without tokens",
+                "has no token, expected one: add one with --add-token, or remove the file to serve without tokens",
             ));
         }
         Ok(Tokens {
             needed: AtomicBool::new(single.is_some() || named.is_some()),
             single: single.map(hash),
             named: RwLock::new(named.unwrap_or_default()),
-            mark: Mutex::new(mark),
+            stamp: Mutex::new(stamp),
             path,
         })
     }
 
-    /// Whether anyone needs one.
+    /// Whether clients need a token.
     pub fn are_needed(&self) -> bool {
-        self.look();
+        self.reload_if_changed();
         self.needed.load(Ordering::Relaxed)
     }
 
-    /// The name of whoever has this token, and its hash. Tokens are hashed and all of them compared, so that neither length
-    /// nor content nor place shows in the time.
+    /// The name of a token and its hash. This hashes the token and compares it with all others, so that the time reveals neither
+    /// length nor content nor place.
     pub fn name_of(&self, given: &str) -> Option<(String, Hash)> {
-        self.look();
+        self.reload_if_changed();
         let given = hash(given);
         self.name_of_hash(&given).map(|name| (name, given))
     }
 
-    /// Whether a token that was let in still is.
+    /// Whether a token that was accepted is still valid.
     pub fn still_holds(&self, hash: &Hash) -> bool {
-        self.look();
+        self.reload_if_changed();
         self.name_of_hash(hash).is_some()
     }
 
@@ -180,15 +180,15 @@ impl Tokens {
         found.map(str::to_owned)
     }
 
-    /// Reads the file again if it has changed. A file that cannot be read lets nobody in, whatever it said before.
-    fn look(&self) {
-        let now = Mark::of(&self.path);
-        let mut mark = self.mark.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if now == *mark {
+    /// Reads the file again if it has changed. A file that cannot be read lets nobody in, whatever it held before.
+    fn reload_if_changed(&self) {
+        let now = FileStamp::of(&self.path);
+        let mut stamp = self.stamp.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if now == *stamp {
             return;
         }
         let exists = now.is_some();
-        *mark = now;
+        *stamp = now;
         let (found, wrong) = match input::text(&self.path) {
             Ok(text) => parse(&text),
             Err(error) => (Vec::new(), vec![error.to_string()]),
@@ -196,7 +196,7 @@ impl Tokens {
         for problem in wrong {
             say!("error: tokens: {problem}");
         }
-        say!("note: {} named tokens were read", found.len());
+        say!("note: read {} named tokens", found.len());
         *self.named.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = found;
         if exists {
             self.needed.store(true, Ordering::Relaxed);
@@ -204,7 +204,7 @@ impl Tokens {
     }
 }
 
-/// Changes the tokens of a folder, which becomes a service's if it is new. A service that runs there sees it at once.
+/// Changes the tokens of a folder. A new folder becomes one of a service. A service that runs there notices the change at once.
 fn change(
     root: &Path,
     what: &str,
@@ -215,7 +215,7 @@ fn change(
     let claim = folder::claim(root, false)?;
     create_folder(root)?;
     folder::make_private(root, claim);
-    if claim != Claim::Own {
+    if claim != FolderState::Own {
         folder::mark(root)?;
     }
     let cannot = |source| Error::Io { action: "lock", path: root.join(LOCK), source };
@@ -235,16 +235,17 @@ fn change(
     Ok(())
 }
 
-/// Makes a token for someone. It is told here and never again.
+/// Creates a token and returns it. Only its hash is kept, so nobody can look it up later.
 pub fn add(root: &Path, name: &str) -> Result<String> {
     let mut random = [0; RANDOM];
-    getrandom::fill(&mut random)
-        .map_err(|error| Error::Failed(format!("the system gives no random numbers: {error}")))?;
+    getrandom::fill(&mut random).map_err(|error| {
+        Error::Failed(format!("the operating system provides no random numbers: {error}"))
+    })?;
     let token = hex(&random);
     change(root, "create", name, |tokens| {
         if tokens.iter().any(|(known, _)| known == name) {
             let problem = format!(
-                "there is a token named '{name}' already, expected another name or --revoke-token first"
+                "a token named '{name}' exists already, expected another name or --revoke-token first"
             );
             return Err(Error::Invalid(problem));
         }
@@ -254,7 +255,7 @@ pub fn add(root: &Path, name: &str) -> Result<String> {
     Ok(token)
 }
 
-/// Takes someone's token back.
+/// Revokes a token.
 pub fn revoke(root: &Path, name: &str) -> Result<()> {
     let unknown =
         || Error::invalid(format!("there is no token named '{name}', expected one of --list-tokens"));
@@ -295,7 +296,7 @@ mod tests {
         revoke(&root, "anna").unwrap();
         assert_eq!((name(&anna), name(&ben).as_deref()), (None, Some("ben")));
         assert!(!tokens.still_holds(&secret));
-        // No file, no named tokens; the single one is another matter.
+        // Without the file there are no named tokens; the token without a name stays valid.
         std::fs::remove_file(root.join(FILE)).unwrap();
         assert_eq!((name(&ben), name("the-single-token-of-old").as_deref()), (None, Some("default")));
         let text = std::fs::read_to_string(root.join(audit::FILE)).unwrap();
@@ -304,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_token_closes_the_door_and_no_file_opens_it_again() {
+    fn the_first_token_closes_the_door_and_removing_the_file_does_not_open_it() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("service");
         let tokens = Tokens::open(None, &root).unwrap();
@@ -321,8 +322,8 @@ mod tests {
         let root = folder.path().join("service");
         add(&root, "anna").unwrap();
         for (result, piece) in [
-            (add(&root, "anna").map(|_| ()), "there is a token named 'anna' already"),
-            (add(&root, "a b").map(|_| ()), "the name of a token is wrong"),
+            (add(&root, "anna").map(|_| ()), "a token named 'anna' exists already"),
+            (add(&root, "a b").map(|_| ()), "the name of a token is malformed"),
             (revoke(&root, "ben"), "there is no token named 'ben'"),
             (Tokens::open(Some("short"), &root).map(|_| ()), "has 5 characters, expected at least 16"),
         ] {
@@ -336,13 +337,13 @@ mod tests {
         for (text, piece) in [
             ("anna".to_owned(), "line 1: there is no ':'"),
             ("\nanna:12".to_owned(), "line 2: the hash is wrong"),
-            (format!("a:{good}\na:{good}"), "line 2: the name 'a' is there twice"),
+            (format!("a:{good}\na:{good}"), "line 2: the name 'a' appears twice"),
         ] {
             std::fs::write(root.join(FILE), text).unwrap();
             let sentence = Tokens::open(None, &root).err().unwrap().to_string();
             assert!(sentence.contains(piece), "{sentence}");
         }
-        // A folder that is someone else's gets no tokens.
+        // A folder that does not belong to a service gets no tokens.
         let foreign = folder.path().join("foreign");
         std::fs::create_dir(&foreign).unwrap();
         std::fs::write(foreign.join("thesis.tex"), "x").unwrap();

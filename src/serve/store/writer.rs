@@ -1,26 +1,26 @@
-//! The one thread that writes: whatever waits for it shares a transaction, and each is answered after the commit.
+//! The one thread that writes. All changes that wait for it share a transaction, and each is answered after the commit.
 
-use crate::serve::domain::problem::Problem;
-use crate::serve::store::audit::Log;
+use super::audit::Log;
+use crate::serve::domain::error::ServiceError;
 use rusqlite::{Connection, Transaction};
 use std::panic::AssertUnwindSafe;
 use std::sync::mpsc;
 use tokio::sync::oneshot;
 
-/// Writes that share a transaction.
+/// The most changes that share a transaction.
 const TOGETHER: usize = 512;
 
-/// A change, and the line that the audit log gets for it.
+/// A change. It returns the line for the audit log, if any.
 pub type Change = Box<dyn FnOnce(&Transaction<'_>) -> rusqlite::Result<Option<String>> + Send>;
-/// Whether a change is on the disk.
-pub type Answer = std::result::Result<(), Problem>;
+/// The answer to a change: it is on the disk, or it failed.
+pub type Answer = std::result::Result<(), ServiceError>;
 
 struct Write {
     change: Change,
     answer: oneshot::Sender<Answer>,
 }
 
-/// Takes changes.
+/// Takes changes for the thread.
 pub struct Writer {
     writes: mpsc::Sender<Write>,
 }
@@ -38,22 +38,22 @@ impl Writer {
         Writer { writes }
     }
 
-    /// Has something changed, sooner or later; the receiver hears once that is on the disk.
+    /// Hands a change to the thread. The receiver gets the answer after the commit.
     pub fn send(&self, change: Change) -> oneshot::Receiver<Answer> {
         let (answer, receiver) = oneshot::channel();
-        // If the writer is gone, so is the answer's sender, and the receiver says so.
+        // If the thread is gone, the receiver notices.
         let _ = self.writes.send(Write { change, answer });
         receiver
     }
 }
 
-/// Does all changes in one transaction; one that fails is undone alone.
+/// Makes all changes in one transaction. A change that fails is undone alone.
 fn commit(connection: &mut Connection, log: &mut Log, writes: Vec<Write>) {
     let mut answers = Vec::new();
     let outcome = connection.transaction().and_then(|transaction| {
         for Write { change, answer } in writes {
             transaction.execute_batch("SAVEPOINT one")?;
-            // A panic is a bug of one change; the thread and the others' changes outlive it.
+            // A panic is a bug of one change; the thread and the other changes survive it.
             let done = std::panic::catch_unwind(AssertUnwindSafe(|| change(&transaction)))
                 .unwrap_or(Err(rusqlite::Error::InvalidQuery));
             transaction.execute_batch(match done {
@@ -64,22 +64,22 @@ fn commit(connection: &mut Connection, log: &mut Log, writes: Vec<Write>) {
         }
         transaction.commit()
     });
-    let failed = outcome.err().map(Problem::from);
+    let failed = outcome.err().map(ServiceError::from);
     let mut lines = Vec::new();
     let answers: Vec<_> = answers
         .into_iter()
         .map(|(answer, done)| match (&failed, done) {
-            (Some(problem), _) => (answer, Err(Problem::new(problem.status, problem.sentence.clone()))),
+            (Some(error), _) => (answer, Err(error.clone())),
             (None, Ok(line)) => {
                 lines.extend(line);
                 (answer, Ok(()))
             }
-            (None, Err(error)) => (answer, Err(Problem::from(error))),
+            (None, Err(error)) => (answer, Err(ServiceError::from(error))),
         })
         .collect();
     log.add(&lines);
     for (answer, said) in answers {
-        // Whoever asked may have gone away.
+        // The one who asked may be gone.
         let _ = answer.send(said);
     }
 }
