@@ -10,6 +10,7 @@ mod documents;
 mod finite_differences;
 mod flags;
 mod golden;
+mod layers;
 mod properties;
 mod recovery;
 mod rooms;
