@@ -86,7 +86,7 @@ async function follow(id, signal, on = {}) {
       if (signal?.aborted || error.status) throw error;
     }
   }
-  throw new Error("The connection to the server was lost; the job may still be running.");
+  throw new Error("The connection to the server was lost. The job may still be running.");
 }
 
 // ---- Messages ----
@@ -121,7 +121,7 @@ function act(action) {
 }
 
 function askForToken(refused) {
-  byId("token-title").textContent = refused ? "The server did not accept this token" : "This server asks for a token";
+  byId("token-title").textContent = refused ? "The server did not accept this token" : "This server requires a token";
   byId("token-section").hidden = false;
   byId("token").focus();
 }
@@ -199,9 +199,9 @@ function showDataset(dataset, file = null) {
 // ---- Settings ----
 
 const HINTS = {
-  auto: "Several linear models, solved exactly and chosen by what they predict of interventions that are left out; where several predict alike, their average. Takes about a second for 20 variables.",
-  linear: "A linear drift, by steps of Adam on batches. Takes seconds.",
-  mlp: "A small neural network for each variable, by steps of Adam. Takes up to minutes.",
+  auto: "Fits many linear models exactly and keeps the one that best predicts left-out interventions. Averages several models if they predict about equally well. Takes about a second for 20 variables.",
+  linear: "Trains a linear drift with Adam on batches. Takes seconds.",
+  mlp: "Trains a small neural network for each variable with Adam. Takes up to several minutes.",
 };
 
 const usesAdam = () => byId("model").value !== "auto";
@@ -255,7 +255,7 @@ async function openFit(job) {
 }
 
 const STATES = {
-  queued: "Waiting for its turn", running: "Running", done: "Done", failed: "Failed", cancelled: "Cancelled", unreadable: "Unreadable",
+  queued: "Waiting in the queue", running: "Running", done: "Done", failed: "Failed", cancelled: "Cancelled", unreadable: "Unreadable",
 };
 
 function showState(job) {
@@ -336,7 +336,7 @@ function showResult(job) {
   // In standard units effects can be compared; jobs of old have one matrix only.
   const effects = { ...job.result.effects, matrix: job.result.effects.standard ?? job.result.effects.matrix };
   byId("result").hidden = false;
-  const warning = stable ? "" : "\nThis model is not stable: it has no stationary law to draw from.";
+  const warning = stable ? "" : "\nThis model is unstable: it has no stationary law, so it cannot predict interventions.";
   byId("summary").textContent = summary.split("\n").map((line) => line.trim()).join("\n") + warning;
   byId("trust").hidden = !job.result.trust;
   byId("trust").textContent = job.result.trust ?? "";
@@ -454,7 +454,7 @@ async function startSampling(model, origin, signal) {
     const [[name, value]] = Object.entries(shift);
     if (name !== byId("target").value) return;
     now.densities.update(value ? variables : null, value ? name : null);
-    byId("sample-note").textContent = value ? `Shown: ${name} shifted by ${number(value)}.` : "Shown: at rest.";
+    byId("sample-note").textContent = value ? `Shown: ${name} shifted by ${number(value)}.` : "Shown: without a shift.";
   });
   now.sampler = sampler;
   const rest = await sampler.draw({});
