@@ -222,3 +222,37 @@ fn a_kind_that_is_one_module_and_one_line_has_everything_that_others_have() {
     let job = service.job(&job.id).unwrap();
     assert_eq!((job.state, job.error.as_deref()), (JobState::Failed, Some("internal error: a bug")));
 }
+
+#[test]
+fn a_loss_has_the_settings_of_the_models_fit_unless_the_request_gives_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = service(folder.path());
+    let data = dataset(&service, 1, 3, 1.0);
+    let samples = service.dataset(&data).unwrap();
+    let settings = crate::fit::Settings {
+        lambda: Some(0.1),
+        bandwidth: Some(crate::kernel::Bandwidth::Value(2.5)),
+        ..crate::fit::Settings::default()
+    };
+    let (fitted, _) = crate::fit::fit(&samples, &settings).unwrap();
+    let path = service.files.uploads().join("fitted.safetensors");
+    fitted.save(&path).unwrap();
+    let info = service.files.keep_model(&path, &fitted).unwrap();
+    record(&service, &[&data], &info.id);
+    let loss = |settings: Value| {
+        let mut request = json!({ "kind": "loss", "model": info.id, "dataset": data });
+        request.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
+        let id = submit(&service, request).unwrap().id;
+        let tickets = service.queue.wait("cpu", Lane::Losses).unwrap();
+        service.run_jobs(&tickets, "cpu", |start| {
+            let Execution::Jointly(kind) = tickets[0].request.execution() else { panic!("losses are joint") };
+            Joint { service: &service, gpu: None, device: "cpu", start }.run(kind, &tickets)
+        });
+        service.job(&id).unwrap().result.unwrap_or_else(|| panic!("{:?}", service.job(&id)))
+    };
+    let stored = loss(json!({}));
+    assert_eq!((&stored["kernel"], &stored["bandwidth"]), (&json!("tilted-rbf"), &json!(2.5)), "{stored}");
+    let given = loss(json!({ "kernel": "rbf", "bandwidth": 3, "estimator": "u" }));
+    assert_eq!((&given["kernel"], &given["bandwidth"]), (&json!("rbf"), &json!(3.0)), "{given}");
+    assert!(stored["loss"] != given["loss"] && given["estimator"] == "u", "{stored} {given}");
+}

@@ -3,7 +3,6 @@
 use super::*;
 use crate::fit;
 use crate::kernel::Bandwidth;
-use crate::objective::Estimator;
 use crate::serve::domain::info::{DatasetInfo, EnvironmentInfo, ModelInfo};
 use serde_json::json;
 
@@ -48,7 +47,7 @@ fn requests_have_the_command_lines_names_and_defaults() {
     assert_eq!(*fit.settings, expected);
     let text = format!(r#"{{"kind": "loss", "model": "{id}", "dataset": "{id}", "bandwidth": 3}}"#);
     let Request::Loss(loss) = serde_json::from_str(&text).unwrap() else { panic!() };
-    assert_eq!((loss.bandwidth, loss.estimator), (Bandwidth::Value(3.0), Estimator::Linear));
+    assert_eq!((loss.bandwidth, loss.estimator), (Some(Bandwidth::Value(3.0)), None));
     for (wrong, piece) in [
         (r#"{"kind": "dance"}"#.to_string(), "unknown variant `dance`"),
         (r#"{"kind": "fit", "dataset": "../x"}"#.into(), "expected 64 digits"),

@@ -5,6 +5,7 @@ mod work;
 
 use super::task::{JointJob, JointTask, Outcome};
 use super::{Execution, JointKind, Kind, References, Request};
+use crate::fit::LossSettings;
 use crate::kernel::{Bandwidth, KernelKind};
 use crate::named::by_name;
 use crate::objective::{Estimator, Objective};
@@ -21,22 +22,23 @@ pub struct LossRequest {
     pub model: ContentId,
     /// The dataset to evaluate on.
     pub dataset: ContentId,
-    /// skds or kds.
-    #[serde(default = "skds", with = "by_name")]
-    #[schema(value_type = String)]
-    pub objective: Objective,
-    /// rbf, tilted-rbf or imq-plus.
-    #[serde(default = "rbf", with = "by_name")]
-    #[schema(value_type = String)]
-    pub kernel: KernelKind,
-    /// A number above 0, or "auto".
-    #[serde(default = "auto_bandwidth", with = "by_name")]
-    #[schema(value_type = String)]
-    pub bandwidth: Bandwidth,
-    /// linear, u or v.
-    #[serde(default = "linear", with = "by_name")]
-    #[schema(value_type = String)]
-    pub estimator: Estimator,
+    /// skds or kds. The default of this and the next three settings is what the model's fit used, as its file stores it; if the
+    /// file does not store it, the default is skds.
+    #[serde(default, with = "by_name::optional")]
+    #[schema(value_type = Option<String>)]
+    pub objective: Option<Objective>,
+    /// rbf, tilted-rbf or imq-plus. The last default is rbf.
+    #[serde(default, with = "by_name::optional")]
+    #[schema(value_type = Option<String>)]
+    pub kernel: Option<KernelKind>,
+    /// A number above 0, or "auto". The last default is "auto".
+    #[serde(default, with = "by_name::optional")]
+    #[schema(value_type = Option<String>)]
+    pub bandwidth: Option<Bandwidth>,
+    /// linear, u or v. The last default is linear.
+    #[serde(default, with = "by_name::optional")]
+    #[schema(value_type = Option<String>)]
+    pub estimator: Option<Estimator>,
     /// Whether to keep the gradient of every parameter, as gradient.safetensors.
     #[serde(default)]
     pub gradient: bool,
@@ -48,20 +50,12 @@ pub struct LossRequest {
     pub device: Option<String>,
 }
 
-fn skds() -> Objective {
-    Objective::Skds
-}
-
-fn rbf() -> KernelKind {
-    KernelKind::Rbf
-}
-
-fn auto_bandwidth() -> Bandwidth {
-    Bandwidth::Auto
-}
-
-fn linear() -> Estimator {
-    Estimator::Linear
+impl LossRequest {
+    /// The settings that the request gives.
+    fn settings(&self) -> LossSettings {
+        let LossRequest { objective, kernel, bandwidth, estimator, .. } = *self;
+        LossSettings { objective, kernel, bandwidth, estimator, as_is: false }
+    }
 }
 
 impl Kind for LossRequest {
@@ -75,7 +69,9 @@ impl Kind for LossRequest {
 
     fn estimate(&self, records: &Records<'_>) -> Estimate {
         let sizes = records.sizes();
-        let pairs: f64 = sizes.environments.iter().map(|n| self.estimator.pairs(*n) as f64).sum();
+        // The model's own estimator is not known yet; V takes most pairs.
+        let estimator = self.estimator.unwrap_or(Estimator::V);
+        let pairs: f64 = sizes.environments.iter().map(|n| estimator.pairs(*n) as f64).sum();
         let operations = 20.0 * pairs * sizes.d + 4.0 * sizes.rows * sizes.parameters;
         Estimate { bytes: sizes.samples() + 32.0 * sizes.parameters, operations }
     }
@@ -89,10 +85,9 @@ impl JointKind for LossRequest {
     /// Losses of the same model with the same settings are evaluated together, whatever the data. A gradient is evaluated alone.
     fn joins(&self, other: &Request) -> bool {
         let Request::Loss(other) = other else { return false };
-        let settings = |request: &LossRequest| {
-            (request.objective, request.kernel, request.bandwidth, request.estimator, request.device.clone())
-        };
-        self.model == other.model && settings(self) == settings(other) && !self.gradient && !other.gradient
+        let same =
+            (&self.model, &self.device, self.settings()) == (&other.model, &other.device, other.settings());
+        same && !self.gradient && !other.gradient
     }
 
     fn run_all(&self, jobs: &[JointJob<'_>], task: &dyn JointTask) -> Vec<Outcome> {

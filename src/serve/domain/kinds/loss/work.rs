@@ -4,6 +4,8 @@ use super::LossRequest;
 use crate::data::Dataset;
 use crate::engine::cpu::CpuEngine;
 use crate::engine::{Engine, Loss, LossSpec};
+use crate::fit::ModelLoss;
+use crate::kernel::Kernel;
 use crate::model::{Model, Parameters};
 use crate::serve::domain::id::ContentId;
 use crate::serve::domain::kinds::Request;
@@ -28,30 +30,34 @@ fn request_of<'a>(job: &JointJob<'a>) -> &'a LossRequest {
 pub fn evaluate(jobs: &[JointJob<'_>], task: &dyn JointTask) -> Vec<Outcome> {
     let mut outcomes = vec![Outcome::Stopped; jobs.len()];
     // A dataset is evaluated once, however many jobs ask for it. Bandwidths chosen from the data can differ; then so do the groups.
-    let mut groups: BTreeMap<(u64, usize), Group> = BTreeMap::new();
+    let mut groups: BTreeMap<(u64, usize), (Kernel, Group)> = BTreeMap::new();
     for (place, job) in jobs.iter().enumerate() {
         let request = request_of(job);
         match guarded(|| prepare(task, request)) {
-            Ok((data, bandwidth)) => {
-                let group = groups.entry((bandwidth.to_bits(), data.dim())).or_default();
+            Ok((data, spec)) => {
+                let key = (spec.kernel.bandwidth().unwrap_or(1.0).to_bits(), data.dim());
+                let (_, group) = groups.entry(key).or_insert_with(|| (spec.kernel, Group::new()));
                 group.entry((request.dataset.clone(), request.seed)).or_default().push(place);
             }
             Err(error) => outcomes[place] = Outcome::of(Err(error)),
         }
     }
-    for ((bandwidth, _), group) in groups {
-        let bandwidth = f64::from_bits(bandwidth);
+    for ((bandwidth, _), (kernel, group)) in groups {
         let together = group.values().map(Vec::len).sum::<usize>();
         let first = &jobs[*group.values().flatten().next().expect("a group has a member")];
         let ids: Vec<&ContentId> = group.keys().map(|(id, _)| id).collect();
-        let found = answers(task, first, &ids, bandwidth, together);
+        let found = answers(task, first, &ids, kernel, together);
         for (places, found) in group.values().zip(found) {
-            let outcome = Outcome::of(found.map(|losses| {
+            let outcome = Outcome::of(found.and_then(|losses| {
                 let loss = losses.iter().sum::<f64>() / losses.len() as f64;
-                JobOutput::new(json!({
-                    "loss": loss, "environment_losses": losses, "bandwidth": bandwidth, "device": task.device(),
-                    "together": together,
-                }))
+                let model = task.model(&request_of(first).model)?;
+                let used = model_loss(&model, request_of(first))?;
+                Ok(JobOutput::new(json!({
+                    "loss": loss, "environment_losses": losses, "bandwidth": f64::from_bits(bandwidth),
+                    "objective": used.objective.name(), "kernel": used.kernel.name(),
+                    "estimator": used.estimator.name(), "from_model": used.from_model,
+                    "device": task.device(), "together": together,
+                })))
             }));
             places.iter().for_each(|place| outcomes[*place] = outcome.clone());
         }
@@ -59,25 +65,26 @@ pub fn evaluate(jobs: &[JointJob<'_>], task: &dyn JointTask) -> Vec<Outcome> {
     outcomes
 }
 
-/// The data in the model's units, and the bandwidth.
-fn prepare(task: &dyn JointTask, request: &LossRequest) -> Result<(Arc<Dataset>, f64)> {
-    let (data, model) = (task.dataset(&request.dataset)?, task.model(&request.model)?);
-    model.check_variables(&data, "the dataset")?;
-    model.check_has_loss()?;
-    let data = in_units(&model, &data);
-    model.parameters.check_fits(data.dim(), data.environments())?;
-    let bandwidth = match request.kernel.has_bandwidth() {
-        true => request.bandwidth.resolve(&data, request.seed)?,
-        false => 1.0,
-    };
-    request.kernel.with_bandwidth(bandwidth)?;
-    Ok((data, bandwidth))
+/// The loss that a request asks for, with the settings of the model's fit where the request gives none.
+fn model_loss(model: &Model, request: &LossRequest) -> Result<ModelLoss> {
+    ModelLoss::new(model, &request.settings())
 }
 
-fn in_units(model: &Model, data: &Arc<Dataset>) -> Arc<Dataset> {
-    match model.standardization.as_ref().filter(|_| model.dim() == data.dim()) {
-        Some(units) => Arc::new(units.apply(data)),
-        None => data.clone(),
+/// The data in the units of the evaluation, and what is evaluated on it.
+fn prepare(task: &dyn JointTask, request: &LossRequest) -> Result<(Arc<Dataset>, LossSpec)> {
+    let (data, model) = (task.dataset(&request.dataset)?, task.model(&request.model)?);
+    model.check_variables(&data, "the dataset")?;
+    let loss = model_loss(&model, request)?;
+    let data = in_units(&loss, &model, &data);
+    loss.parameters.check_fits(data.dim(), data.environments())?;
+    let spec = loss.spec(&data, request.seed)?;
+    Ok((data, spec))
+}
+
+fn in_units(loss: &ModelLoss, model: &Model, data: &Arc<Dataset>) -> Arc<Dataset> {
+    match loss.is_standardized() && model.dim() == data.dim() {
+        true => Arc::new(loss.data(data).into_owned()),
+        false => data.clone(),
     }
 }
 
@@ -93,19 +100,19 @@ fn answers(
     task: &dyn JointTask,
     first: &JointJob<'_>,
     ids: &[&ContentId],
-    bandwidth: f64,
+    kernel: Kernel,
     together: usize,
 ) -> Vec<Result<Vec<f64>>> {
     let one = |id: &ContentId, counted: usize| {
         task.count_evaluation(counted);
-        let found = guarded(|| run(task, first, &[id], bandwidth))?.remove(0);
+        let found = guarded(|| run(task, first, &[id], kernel))?.remove(0);
         found.ok_or_else(|| Error::NonFinite("the loss is not finite, expected a number".into()))
     };
     if let [id] = ids {
         return vec![one(id, together)];
     }
     task.count_evaluation(together);
-    let found = guarded(|| run(task, first, ids, bandwidth)).unwrap_or_else(|_| vec![None; ids.len()]);
+    let found = guarded(|| run(task, first, ids, kernel)).unwrap_or_else(|_| vec![None; ids.len()]);
     ids.iter().zip(found).map(|(id, found)| found.map_or_else(|| one(id, 0), Ok)).collect()
 }
 
@@ -115,12 +122,13 @@ fn run(
     task: &dyn JointTask,
     first: &JointJob<'_>,
     ids: &[&ContentId],
-    bandwidth: f64,
+    kernel: Kernel,
 ) -> Result<Vec<Option<Vec<f64>>>> {
     let request = request_of(first);
     let model = task.model(&request.model)?;
+    let used = model_loss(&model, request)?;
     let data: Vec<Arc<Dataset>> =
-        ids.iter().map(|id| Ok(in_units(&model, &task.dataset(id)?))).collect::<Result<_>>()?;
+        ids.iter().map(|id| Ok(in_units(&used, &model, &task.dataset(id)?))).collect::<Result<_>>()?;
     let all = match &data[..] {
         [only] => only.clone(),
         several => {
@@ -129,9 +137,8 @@ fn run(
             Arc::new(Dataset::from_environments(environments.collect())?)
         }
     };
-    let kernel = request.kernel.with_bandwidth(bandwidth)?;
-    let spec = LossSpec { objective: request.objective, kernel, estimator: request.estimator };
-    let parameters: Parameters<f32> = repeated(&model.parameters, data.len()).cast();
+    let spec = LossSpec { objective: used.objective, kernel, estimator: used.estimator };
+    let parameters: Parameters<f32> = repeated(&used.parameters, data.len()).cast();
     let mut loss: Box<dyn Loss<f32>> = match task.gpu() {
         Some(engine) => Engine::<f32>::load(engine, &all, &spec)?,
         None => CpuEngine.load(&all, &spec)?,
@@ -151,7 +158,7 @@ fn run(
     }
     if let Some(gradient) = gradient {
         crate::files::output::create_folder(&first.folder)?;
-        gradient.write(&first.folder.join("gradient.safetensors"))?;
+        used.gradient(gradient)?.write(&first.folder.join("gradient.safetensors"))?;
     }
     let mut losses = loss.environment_losses().iter().copied();
     let own = |data: &Arc<Dataset>| -> Option<Vec<f64>> {
