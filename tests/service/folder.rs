@@ -32,10 +32,10 @@ fn a_folder_of_someone_else_is_refused_and_left_as_it_is() {
     }
     let before = everything(folder.path());
     let sentence = refused_to_start(folder.path(), &[]);
-    assert!(sentence.contains("is not empty and no service's"), "{sentence}");
+    assert!(sentence.contains("is not empty and does not belong to a service"), "{sentence}");
     assert_eq!(sentence.lines().count(), 1, "{sentence}");
     let sentence = refused_to_start(folder.path(), &["--recover"]);
-    assert!(sentence.contains("is not empty and no service's"), "{sentence}");
+    assert!(sentence.contains("is not empty and does not belong to a service"), "{sentence}");
     assert_eq!(everything(folder.path()), before);
 
     // Nor is a database of another program a service's.
@@ -45,7 +45,7 @@ fn a_folder_of_someone_else_is_refused_and_left_as_it_is() {
     drop(db);
     let before = everything(other.path());
     let sentence = refused_to_start(other.path(), &[]);
-    assert!(sentence.contains("is no database of a service"), "{sentence}");
+    assert!(sentence.contains("is not a database of a service"), "{sentence}");
     assert_eq!(everything(other.path()), before);
 }
 
@@ -78,7 +78,7 @@ fn a_folder_without_its_database_is_refused_until_it_is_recovered() {
     drop(server);
     // Once is enough: with a database there is nothing to recover.
     let sentence = refused_to_start(&place, &["--recover"]);
-    assert!(sentence.contains("--recover is given but service.sqlite is there"), "{sentence}");
+    assert!(sentence.contains("--recover is given but service.sqlite exists"), "{sentence}");
     Server::start(&place, &[]).client().get(&format!("/v1/models/{model}")).expect(200);
 }
 
@@ -104,7 +104,7 @@ fn what_is_on_no_record_is_moved_aside_and_named() {
         assert!(!place.join(name).exists());
         until("the log names it", || {
             let text = std::fs::read_to_string(&log).unwrap();
-            text.contains(&format!("{name} is on no record; it was moved to set-aside/{name}"))
+            text.contains(&format!("moved {name} to set-aside/{name}: the database has no record of it"))
         });
     }
 }

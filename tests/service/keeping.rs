@@ -219,5 +219,5 @@ fn a_damaged_database_is_refused() {
     )
     .unwrap();
     let sentence = refused_to_start(&place, &[]);
-    assert!(sentence.contains("is no database of a service"), "{sentence}");
+    assert!(sentence.contains("is not a database of a service"), "{sentence}");
 }

@@ -46,7 +46,7 @@ fn a_row_that_cannot_be_read_is_one_bad_row() {
     let (found, error) = state(&"3".repeat(32));
     assert!(found == "failed" && error.contains("unknown field `of_tomorrow`"), "{found}: {error}");
     let (found, error) = state(&"4".repeat(32));
-    assert!(found == "failed" && error.contains("the request on record cannot be read"), "{found}: {error}");
+    assert!(found == "failed" && error.contains("cannot read the request on record"), "{found}: {error}");
     assert_eq!(state("../../etc").0, "failed");
     assert_eq!(state(&"5".repeat(32)).0, "done");
     let (found, error) = state(&"7".repeat(32));

@@ -96,6 +96,13 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
+/// Asserts that a job began and ended while another one was running, by the times on record: nothing depends on when a test looks.
+pub fn assert_passed(short: &Value, long: &Value) {
+    let time = |job: &Value, name: &str| job[name].as_f64().unwrap_or_else(|| panic!("no {name}: {job}"));
+    assert!(time(long, "started") <= time(short, "started"), "the long job began later: {short} {long}");
+    assert!(time(short, "finished") < time(long, "finished"), "the long job ended first: {short} {long}");
+}
+
 #[derive(Clone)]
 pub struct Client {
     agent: ureq::Agent,

@@ -59,7 +59,7 @@ fn heads_bodies_and_idle_connections_have_a_limit_of_time() {
         let answer = rest(stream);
         assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
         assert!(
-            answer.contains("no part of the body has come for 0.5 s, expected it to come faster"),
+            answer.contains("no part of the body arrived for 0.5 s, expected it to arrive faster"),
             "{answer}"
         );
     }

@@ -140,7 +140,7 @@ fn a_token_that_is_taken_back_is_refused_at_once_and_hears_no_more() {
     for (args, piece) in [
         (["--add-token", "ben"], "there is a token named 'ben' already"),
         (["--revoke-token", "carl"], "there is no token named 'carl'"),
-        (["--add-token", "a b"], "the name of a token is wrong"),
+        (["--add-token", "a b"], "the name of a token is malformed"),
     ] {
         let output = manage(&place, &args);
         let sentence = String::from_utf8_lossy(&output.stderr).into_owned();
