@@ -246,7 +246,7 @@ impl Service {
         Ok(JobEnd::done(ticket.id.clone(), output.result, downloads(folder)))
     }
 
-    /// Records how jobs ended, in one commit, and then tells those who follow them.
+    /// Records how jobs ended, in one commit, and then sends the last event to those who follow them.
     fn end(&self, ends: Vec<JobEnd>) {
         if ends.is_empty() {
             return;

@@ -130,7 +130,7 @@ impl Kind for SampleRequest {
             true => 2.0 * n * d * d + laws * 100.0 * d.powi(3),
             false => laws * steps(drawn) + searches(self.set.len()) * steps(MATCHING_SAMPLES),
         };
-        // Samples as they are drawn, as they are told of and as they are written; what chains compute at every step; data
+        // Samples as they are drawn, as their summary is computed and as they are written; what chains compute at every step; data
         // that is started from, laws, and the map between them.
         let chains = if exact { 0.0 } else { settings.euler.chains.unwrap_or(1024).min(drawn) as f64 };
         let chains = chains * (40.0 * d + 8.0 * sizes.parameters / d.max(1.0));
