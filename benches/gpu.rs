@@ -46,7 +46,8 @@ fn losses(c: &mut Criterion) {
                         values.fill(1.0);
                     }
                     let adam = Adam { learning_rate: 1e-6, ..Adam::default() };
-                    let spec = TrainingSpec { loss: spec, penalty: None, adam, batches: None };
+                    let spec =
+                        TrainingSpec { loss: spec, penalty: None, optimiser: adam.into(), batches: None };
                     let mut training =
                         engine.train(&data, &spec, &parameters, &free).expect("there is room for training");
                     group.bench_function(BenchmarkId::new("step", format!("n={n},d={d}")), |b| {

@@ -67,7 +67,7 @@ pub fn random_training(
     let spec = TrainingSpec {
         loss: LossSpec { objective: Objective::Skds, kernel, estimator: Estimator::Linear },
         penalty: penalty.map(|kind| Penalty { kind, lambda: 0.01 }),
-        adam: Adam::default(),
+        optimiser: Adam::default().into(),
         batches: Some(Batches { seed: 1, rows: BATCH, environments: 1 }),
     };
     let mut free = start.zeros_like();

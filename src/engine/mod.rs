@@ -20,6 +20,7 @@ pub mod gpu;
 #[cfg(not(feature = "gpu"))]
 #[path = "no_gpu.rs"]
 pub mod gpu;
+pub(crate) mod optimiser;
 pub(crate) mod pair_sums;
 mod place;
 mod training;
@@ -28,8 +29,9 @@ pub mod validate;
 pub use cpu::{CpuEngine, Precision};
 pub use device::{Chosen, Device};
 pub use draw::Batches;
+pub use optimiser::{Adam, Optimiser, OptimiserKind};
 pub use place::Place;
-pub use training::{Adam, Standing, State, Training, TrainingSpec};
+pub use training::{Standing, State, Training, TrainingSpec};
 
 use crate::data::Dataset;
 use crate::kernel::Kernel;

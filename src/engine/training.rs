@@ -1,28 +1,10 @@
-//! Training as every engine offers it: steps of Adam on batches, and the state they go on from.
+//! Training as every engine offers it: steps of an optimiser on batches, and the state they go on from.
 
 use super::LossSpec;
 use super::draw::Batches;
+use super::optimiser::{Optimiser, OptimiserKind};
 use crate::model::{Parameters, Penalty};
 use crate::{Error, Matrix, Result};
-
-/// The settings of Adam (Kingma and Ba).
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Adam {
-    /// The step size.
-    pub learning_rate: f64,
-    /// Decay of the mean of gradients.
-    pub beta1: f64,
-    /// Decay of the mean of their squares.
-    pub beta2: f64,
-    /// What keeps the quotient finite.
-    pub epsilon: f64,
-}
-
-impl Default for Adam {
-    fn default() -> Self {
-        Adam { learning_rate: 1e-3, beta1: 0.9, beta2: 0.999, epsilon: 1e-8 }
-    }
-}
 
 /// What training minimises, and how.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,7 +14,7 @@ pub struct TrainingSpec {
     /// What is added to it.
     pub penalty: Option<Penalty>,
     /// The optimiser.
-    pub adam: Adam,
+    pub optimiser: Optimiser,
     /// What each step sees; none means all samples of all environments.
     pub batches: Option<Batches>,
 }
@@ -55,17 +37,26 @@ pub struct State {
     pub steps: u32,
     /// The parameters.
     pub parameters: Parameters<f32>,
-    /// Adam's mean of gradients.
-    pub mean: Parameters<f32>,
-    /// Adam's mean of their squares.
-    pub square: Parameters<f32>,
+    /// What the optimiser carries from step to step: see [`OptimiserKind::moments`].
+    pub moments: Vec<Parameters<f32>>,
 }
 
 impl State {
     /// Before the first step.
-    pub fn new(parameters: Parameters<f32>) -> Self {
-        let zeros = parameters.zeros_like();
-        State { steps: 0, parameters, mean: zeros.clone(), square: zeros }
+    pub fn new(parameters: Parameters<f32>, optimiser: OptimiserKind) -> Self {
+        let moments = optimiser.moments().iter().map(|_| parameters.zeros_like()).collect();
+        State { steps: 0, parameters, moments }
+    }
+
+    /// Checks that this is a state of `optimiser`.
+    pub(crate) fn check_optimiser(&self, optimiser: OptimiserKind) -> Result<()> {
+        let (found, expected) = (self.moments.len(), optimiser.moments().len());
+        match found == expected {
+            true => Ok(()),
+            false => Err(Error::invalid(format!(
+                "the state has {found} moments, expected {expected} for the optimiser {optimiser}"
+            ))),
+        }
     }
 }
 

@@ -24,12 +24,7 @@ pub(super) fn check(recipe: &Recipe) -> Result<()> {
         return Err(Error::invalid(format!("lambda is {lambda}, expected a finite number of at least 0")));
     }
     if let Some(adam) = recipe.solver.adam() {
-        if !(adam.learning_rate > 0.0 && adam.learning_rate.is_finite()) {
-            return Err(Error::invalid(format!(
-                "the learning rate is {}, expected a finite number above 0",
-                adam.learning_rate
-            )));
-        }
+        adam.optimiser.standard().with_learning_rate(adam.learning_rate).check()?;
         within("steps", adam.steps as usize, 1, u32::MAX as usize)?;
         within("batch", adam.batch, 2, MOST_ROWS)?;
     }

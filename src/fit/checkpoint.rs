@@ -1,8 +1,8 @@
 //! The state of a training on disk. It is written as a whole or not at all, so a valid checkpoint remains however the program
 //! ends.
 
-use super::{AdamRecipe, Fingerprint, PreparedFit, Settings};
-use crate::engine::State;
+use super::{AdamRecipe, Fingerprint, PreparedFit, Settings, SolverChoice};
+use crate::engine::{OptimiserKind, State};
 use crate::model::{Parameters, Tensor, TensorFile};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -34,7 +34,8 @@ pub struct Checkpoint {
     pub log: Vec<Record>,
 }
 
-const PARTS: [&str; 3] = ["parameters.", "mean.", "square."];
+/// The prefix of the parameters; those of the moments are the optimiser's.
+const PARAMETERS: &str = "parameters.";
 
 impl Checkpoint {
     /// The path of the checkpoint that belongs to a model file.
@@ -62,8 +63,8 @@ impl Checkpoint {
             ("settings".to_owned(), serde_json::to_string(&self.settings).expect("settings serialise")),
             ("log".to_owned(), serde_json::to_string(&self.log).expect("records serialise")),
         ]);
-        let State { parameters, mean, square, .. } = &self.state;
-        let parts: Vec<_> = PARTS.into_iter().zip([parameters, mean, square]).collect();
+        let mut parts = vec![(PARAMETERS, &self.state.parameters)];
+        parts.extend(optimiser_of(&self.settings).moments().iter().copied().zip(&self.state.moments));
         TensorFile::write(path, &parts, metadata)
     }
 
@@ -120,18 +121,24 @@ impl Checkpoint {
             }
             Ok(parameters)
         };
+        let settings = parse(path, "settings", text("settings")?)?;
+        let moments = optimiser_of(&settings).moments();
         Ok(Checkpoint {
-            settings: parse(path, "settings", text("settings")?)?,
+            settings,
             data: parse(path, "data", text("data")?)?,
             state: State {
                 steps: parse(path, "steps", text("steps")?)?,
-                parameters: part(PARTS[0])?,
-                mean: part(PARTS[1])?,
-                square: part(PARTS[2])?,
+                parameters: part(PARAMETERS)?,
+                moments: moments.iter().map(|prefix| part(prefix)).collect::<Result<_>>()?,
             },
             log: parse(path, "log", text("log")?)?,
         })
     }
+}
+
+/// What took the steps of a fit with these settings.
+fn optimiser_of(settings: &Settings) -> OptimiserKind {
+    settings.solver.and_then(SolverChoice::optimiser).unwrap_or_default()
 }
 
 fn as_json(settings: &Settings) -> Map<String, Value> {
@@ -163,11 +170,12 @@ mod tests {
         assert_eq!(Checkpoint::read(&path).unwrap(), checkpoint);
         // The same in f64, with a number that f32 does not have.
         let file = TensorFile::read(&path).unwrap();
-        let mut parts = PARTS.map(|prefix| file.parameters(prefix).unwrap());
+        let prefixes = [PARAMETERS, "mean.", "square."];
+        let mut parts = prefixes.map(|prefix| file.parameters(prefix).unwrap());
         parts[2].biases[1] = 1e39;
         let metadata = ["steps", "data", "settings", "log"]
             .map(|key| (key.to_owned(), file.metadata(key).unwrap().to_owned()));
-        let named: Vec<_> = PARTS.into_iter().zip(&parts).collect();
+        let named: Vec<_> = prefixes.into_iter().zip(&parts).collect();
         TensorFile::write(&path, &named, metadata.into()).unwrap();
         let sentence = Checkpoint::read(&path).unwrap_err().to_string();
         assert!(sentence.contains("biases[1] out of the range of f32"), "{sentence}");

@@ -1,5 +1,6 @@
 //! Choices that have names in settings.
 
+use crate::engine::OptimiserKind;
 use crate::kernel::KernelKind;
 use crate::model::PenaltyKind;
 use crate::named::named;
@@ -110,6 +111,23 @@ pub enum SolverChoice {
 }
 
 named!(SolverChoice, "solver", { Auto => "auto", Exact => "exact", Adam => "adam" });
+
+impl SolverChoice {
+    /// The optimiser that takes the steps, if this is one.
+    pub fn optimiser(self) -> Option<OptimiserKind> {
+        match self {
+            SolverChoice::Auto | SolverChoice::Exact => None,
+            SolverChoice::Adam => Some(OptimiserKind::Adam),
+        }
+    }
+
+    /// The choice of this optimiser.
+    pub fn of(optimiser: OptimiserKind) -> Self {
+        match optimiser {
+            OptimiserKind::Adam => SolverChoice::Adam,
+        }
+    }
+}
 
 /// Which pairs count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use super::{
     bounds, stabilize, start,
 };
 use crate::data::{Dataset, Standardization};
-use crate::engine::{Adam, Batches, LossSpec, State, TrainingSpec};
+use crate::engine::{Batches, LossSpec, OptimiserKind, State, TrainingSpec};
 use crate::kernel::Bandwidth;
 use crate::model::{Basis, Model, Parameters};
 use crate::solve::Design;
@@ -161,9 +161,9 @@ fn resolve_bandwidth(recipe: &mut Recipe, data: &Dataset) -> Result<f64> {
 
 /// What training minimises, and on which batches.
 fn training_spec(recipe: &Recipe, data: &Dataset, bandwidth: f64) -> Result<TrainingSpec> {
-    let (adam, batches) = match recipe.solver.adam() {
-        None => (Adam::default(), None),
-        Some(AdamRecipe { batch, envs_per_step, learning_rate, .. }) => {
+    let (optimiser, batches) = match recipe.solver.adam() {
+        None => (OptimiserKind::default().standard(), None),
+        Some(AdamRecipe { optimiser, batch, envs_per_step, learning_rate, .. }) => {
             let environments = match *envs_per_step {
                 EnvironmentsPerStep::All => data.environments(),
                 EnvironmentsPerStep::Some(count) if count <= data.environments() => count,
@@ -175,8 +175,8 @@ fn training_spec(recipe: &Recipe, data: &Dataset, bandwidth: f64) -> Result<Trai
                 }
             };
             bounds::check_training(recipe, data.dim(), environments)?;
-            let adam = Adam { learning_rate: *learning_rate, ..Adam::default() };
-            (adam, Some(Batches { seed: recipe.seed, rows: *batch, environments }))
+            let optimiser = optimiser.standard().with_learning_rate(*learning_rate);
+            (optimiser, Some(Batches { seed: recipe.seed, rows: *batch, environments }))
         }
     };
     Ok(TrainingSpec {
@@ -186,7 +186,7 @@ fn training_spec(recipe: &Recipe, data: &Dataset, bandwidth: f64) -> Result<Trai
             estimator: recipe.solver.pairs(),
         },
         penalty: recipe.solver.strength().and_then(|strength| strength.penalty()),
-        adam,
+        optimiser,
         batches,
     })
 }

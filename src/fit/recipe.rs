@@ -4,6 +4,7 @@ use super::{
     EnvironmentsPerStep, EstimatorChoice, KernelChoice, ModelKind, PenaltyChoice, Settings, SolverChoice,
     TargetChoice,
 };
+use crate::engine::OptimiserKind;
 use crate::kernel::{Bandwidth, KernelKind};
 use crate::model::basis::FeatureChoice;
 use crate::model::{Activation, LawKind, Penalty};
@@ -149,6 +150,8 @@ pub struct FixedSettings {
 /// The settings of Adam.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AdamRecipe {
+    /// What takes them.
+    pub optimiser: OptimiserKind,
     /// How many steps.
     pub steps: u32,
     /// Rows per environment and step.
@@ -232,7 +235,7 @@ impl Recipe {
             Estimator::V => EstimatorChoice::V,
         });
         Settings {
-            solver: Some(if adam.is_some() { SolverChoice::Adam } else { SolverChoice::Exact }),
+            solver: Some(adam.map_or(SolverChoice::Exact, |adam| SolverChoice::of(adam.optimiser))),
             tune: adam.is_none().then_some(strength.is_none()),
             model: Some(self.form.kind()),
             hidden,

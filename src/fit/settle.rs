@@ -5,6 +5,7 @@ use super::{
     EnvironmentsPerStep, EstimatorChoice, KernelChoice, ModelKind, PenaltyChoice, Settings, SolverChoice,
     TargetChoice, bounds,
 };
+use crate::engine::OptimiserKind;
 use crate::kernel::{Bandwidth, KernelKind};
 use crate::model::basis::FeatureChoice;
 use crate::model::{Activation, LawKind};
@@ -45,15 +46,17 @@ impl Settings {
                 form.kind()
             )));
         }
-        let given = [
+        let of_pairs = [
             ("objective", self.objective.is_some()),
             ("kernel", self.kernel.is_some()),
             ("bandwidth", self.bandwidth.is_some()),
             ("estimator", self.estimator.is_some()),
-            ("the solver adam", self.solver == Some(SolverChoice::Adam)),
-            ("learn_scale", self.learn_scale == Some(true)),
         ];
-        match (self.law, first_given(&given).or(self.option_of_adam())) {
+        let solver = self.optimiser().map(|_| self.named_solver());
+        let others =
+            first_given(&[("learn_scale", self.learn_scale == Some(true))]).or(self.option_of_training());
+        let given = first_given(&of_pairs).map(str::to_owned).or(solver).or(others.map(str::to_owned));
+        match (self.law, given) {
             (Some(LawKind::Structural), Some(name)) => Err(Error::invalid(format!(
                 "{name} is given with the law structural, expected the law diffusion for it"
             ))),
@@ -74,10 +77,10 @@ impl Settings {
                 refused(&format!("the model {}", form.kind()), "the model linear")
             }
             Settings { objective: Some(Objective::Skds), .. } => refused("the objective skds", "kds"),
-            Settings { solver: Some(SolverChoice::Adam), .. } => refused("the solver adam", "the exact one"),
+            _ if self.optimiser().is_some() => refused(&self.named_solver(), "the exact one"),
             Settings { bandwidth: Some(_), .. } => refused("bandwidth", "none: the kernel has none"),
             Settings { estimator: Some(_), .. } => refused("estimator", "none: moments count, not pairs"),
-            _ => match self.option_of_adam() {
+            _ => match self.option_of_training() {
                 Some(option) => refused(option, "the exact solver"),
                 None => Ok(()),
             },
@@ -113,8 +116,18 @@ impl Settings {
         })
     }
 
-    /// The first given setting that only Adam has.
-    fn option_of_adam(&self) -> Option<&'static str> {
+    /// The optimiser that the solver names, if it names one.
+    fn optimiser(&self) -> Option<OptimiserKind> {
+        self.solver.and_then(SolverChoice::optimiser)
+    }
+
+    /// The solver that takes steps, in a sentence.
+    fn named_solver(&self) -> String {
+        format!("the solver {}", self.optimiser().unwrap_or_default())
+    }
+
+    /// The first given setting that only training has.
+    fn option_of_training(&self) -> Option<&'static str> {
         let given = [
             ("steps", self.steps.is_some()),
             ("batch", self.batch.is_some()),
@@ -125,7 +138,7 @@ impl Settings {
         first_given(&given)
     }
 
-    /// Which solver: the exact one where it applies, unless an option of Adam is given.
+    /// Which solver: the exact one where it applies, unless an option of training is given.
     fn solver(&self, form: &DriftForm) -> Result<Solver> {
         let exact = self.is_exact(form)?;
         let pairs = match self.estimator.unwrap_or(EstimatorChoice::Auto) {
@@ -142,18 +155,21 @@ impl Settings {
         match (exact, self.tune) {
             (true, _) => self.exact_solver(form, pairs, fixed),
             (false, Some(true)) => {
-                Err(Error::invalid("tune is given with the solver adam, expected the exact solver"))
+                let solver = self.named_solver();
+                Err(Error::invalid(format!("tune is given with {solver}, expected the exact solver")))
             }
             (false, _) => Ok(Solver::Adam { pairs, fixed, adam: self.adam() }),
         }
     }
 
     fn adam(&self) -> AdamRecipe {
+        let optimiser = self.optimiser().unwrap_or_default();
         AdamRecipe {
+            optimiser,
             steps: self.steps.unwrap_or(20_000),
             batch: self.batch.unwrap_or(512),
             envs_per_step: self.envs_per_step.unwrap_or(EnvironmentsPerStep::Some(1)),
-            learning_rate: self.learning_rate.unwrap_or(1e-3),
+            learning_rate: self.learning_rate.unwrap_or(optimiser.standard().learning_rate()),
         }
     }
 
@@ -227,17 +243,18 @@ impl Settings {
             DriftForm::Mlp { .. } => false,
         };
         let asked = self.solver.unwrap_or(SolverChoice::Auto);
-        let option = self.option_of_adam();
+        let option = self.option_of_training();
         let exact = match (asked, option) {
-            (SolverChoice::Adam, _) | (SolverChoice::Auto, Some(_)) => false,
             (SolverChoice::Auto, None) => applies,
-            (SolverChoice::Exact, Some(option)) => {
+            (SolverChoice::Auto, Some(_)) => false,
+            (asked, _) if asked.optimiser().is_some() => false,
+            (_, Some(option)) => {
                 return Err(Error::invalid(format!(
                     "{option} is given with the exact solver, expected the solver adam for it"
                 )));
             }
-            (SolverChoice::Exact, None) if applies => true,
-            (SolverChoice::Exact, None) => {
+            (_, None) if applies => true,
+            (_, None) => {
                 return Err(Error::invalid(format!(
                     "the exact solver is asked for with the objective {objective} and the model {}, expected the model linear, or \
                      skds with the model basis",
@@ -249,7 +266,7 @@ impl Settings {
             let found = match (option, objective) {
                 (Some(option), _) => option.to_owned(),
                 (None, Objective::Kds) => "the objective kds".into(),
-                (None, _) => "the solver adam".into(),
+                (None, _) => self.named_solver(),
             };
             return Err(Error::invalid(format!(
                 "{found} is given with the model basis, expected skds over all pairs by the exact solver"

@@ -78,7 +78,7 @@ fn steps_match_the_host_for_every_penalty() {
             let mut parameters: Parameters<f64> = parameters.cast::<f32>().cast();
             let free = free(&parameters, &targets);
             let spec = spec(Estimator::Linear);
-            let training = TrainingSpec { loss: spec, penalty, adam: ADAM, batches: None };
+            let training = TrainingSpec { loss: spec, penalty, optimiser: ADAM.into(), batches: None };
             let mut training = engine.train(&data, &training, &parameters.cast(), &free.cast()).unwrap();
             let steps = 12;
             (0..steps).for_each(|_| training.step().unwrap());
@@ -127,7 +127,7 @@ fn multiplied_penalties_match_the_host() {
             let free = free(&parameters, &targets);
             let (start, mask) = (parameters.cast(), free.cast());
             let spec = spec(Estimator::Linear);
-            let training = TrainingSpec { loss: spec, penalty, adam: ADAM, batches: None };
+            let training = TrainingSpec { loss: spec, penalty, optimiser: ADAM.into(), batches: None };
             let on_gpu = engine.train(&data, &training, &start, &mask).unwrap().weighing(&multipliers);
             let on_cpu = CpuTraining::new(&data, training, &start, &mask).unwrap();
             let on_cpu = on_cpu.weighing(multipliers.clone());
@@ -160,7 +160,8 @@ fn multiplied_penalties_match_the_host() {
         }
     }
     let parameters = random_parameters(51, 7, 2, None, false);
-    let training = TrainingSpec { loss: spec(Estimator::Linear), penalty: None, adam: ADAM, batches: None };
+    let training =
+        TrainingSpec { loss: spec(Estimator::Linear), penalty: None, optimiser: ADAM.into(), batches: None };
     let infinite = Matrix::full(7, 7, f64::INFINITY);
     let on_cpu = CpuTraining::new(&data, training, &parameters.cast(), &everything(&parameters)).unwrap();
     assert!(on_cpu.weighing(infinite.clone()).is_err());
@@ -248,7 +249,7 @@ fn a_step_uploads_and_reads_nothing() {
         [(None, 7 + 4), (Some(Batches { seed: 1, rows: 30, environments: 1 }), 8 + 4)]
     {
         let penalty = Some(Penalty { kind: PenaltyKind::Both, lambda: 0.1 });
-        let spec = TrainingSpec { loss: spec(Estimator::Linear), penalty, adam: ADAM, batches };
+        let spec = TrainingSpec { loss: spec(Estimator::Linear), penalty, optimiser: ADAM.into(), batches };
         let mut training = engine.train(&data, &spec, &parameters.cast(), &everything(&parameters)).unwrap();
         training.step().unwrap();
         let before = training.traffic();
@@ -267,7 +268,8 @@ fn a_step_that_is_not_finite_stops_training_and_keeps_the_state() {
     let parameters = random_parameters(45, 4, 2, None, false);
     // An update so large that the next loss overflows.
     let adam = Adam { learning_rate: 1e25, ..ADAM };
-    let spec = TrainingSpec { loss: spec(Estimator::U), penalty: None, adam, batches: None };
+    let spec =
+        TrainingSpec { loss: spec(Estimator::U), penalty: None, optimiser: adam.into(), batches: None };
     let engine = gpu_engine();
     let mut on_gpu = engine.train(&data, &spec, &parameters.cast(), &everything(&parameters)).unwrap();
     let mut on_cpu = CpuTraining::new(&data, spec, &parameters.cast(), &everything(&parameters)).unwrap();
@@ -307,7 +309,7 @@ fn batches_on_the_device_are_those_of_the_host() {
         let parameters = random_parameters(47, 6, sizes.len(), activation, false);
         let batches = Some(Batches { seed: 12_345_678_901, rows, environments });
         let penalty = Some(Penalty { kind: PenaltyKind::Both, lambda: 0.1 });
-        let spec = TrainingSpec { loss: spec(estimator), penalty, adam: ADAM, batches };
+        let spec = TrainingSpec { loss: spec(estimator), penalty, optimiser: ADAM.into(), batches };
         let free = everything(&parameters);
         let mut on_gpu = engine.train(&data, &spec, &parameters.cast(), &free).unwrap();
         let mut on_cpu = CpuTraining::new(&data, spec, &parameters.cast(), &free).unwrap();
@@ -325,7 +327,7 @@ fn a_restored_state_goes_on_to_the_same_bits() {
     let data = random_data(48, &[90, 70, 110], 5);
     let parameters = random_parameters(49, 5, 3, None, false);
     let batches = Some(Batches { seed: 5, rows: 32, environments: 1 });
-    let spec = TrainingSpec { loss: spec(Estimator::Linear), penalty: None, adam: ADAM, batches };
+    let spec = TrainingSpec { loss: spec(Estimator::Linear), penalty: None, optimiser: ADAM.into(), batches };
     let free = everything(&parameters);
     let engine = gpu_engine();
     let start = || -> [Box<dyn Training>; 2] {

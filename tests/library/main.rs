@@ -7,6 +7,7 @@ mod common;
 
 mod basis;
 mod documents;
+mod families;
 mod finite_differences;
 mod flags;
 mod golden;

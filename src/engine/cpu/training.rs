@@ -1,11 +1,12 @@
-//! Training on the CPU: batches are gathered from samples that are converted once, and the penalty and Adam's update
+//! Training on the CPU: batches are gathered from samples that are converted once, and the penalty and the optimiser's update
 //! are one pass over the parameters.
 
 use super::{CpuLoss, Samples};
 use crate::data::Dataset;
 use crate::engine::Loss;
 use crate::engine::draw::Batches;
-use crate::engine::training::{Adam, Standing, State, Training, TrainingSpec, check_multipliers};
+use crate::engine::optimiser::Update;
+use crate::engine::training::{Standing, State, Training, TrainingSpec, check_multipliers};
 use crate::model::{ENTRIES_PER_TASK, Groups, Parameters};
 use crate::numeric::{simd, tasks};
 use crate::{Error, Matrix, Result, Scalar};
@@ -60,7 +61,7 @@ impl CpuTraining {
             loss,
             free: free.clone(),
             multipliers: None,
-            state: State::new(parameters.clone()),
+            state: State::new(parameters.clone(), spec.optimiser.kind()),
             gradient,
             batch_parameters,
             batch_gradient: batch,
@@ -175,45 +176,39 @@ impl CpuTraining {
         Ok(())
     }
 
-    /// Adds the penalty's subgradient and takes Adam's step, network by network while its weights are at hand; returns
+    /// Adds the penalty's subgradient and takes the optimiser's step, network by network while its weights are at hand; returns
     /// the penalty.
     fn update(&mut self) -> Result<f64> {
-        let Adam { learning_rate, beta1, beta2, epsilon } = self.spec.adam;
-        let step = self.state.steps as i32 + 1;
-        let rates = Rates {
-            beta1: beta1 as f32,
-            beta2: beta2 as f32,
-            rate: (learning_rate / (1.0 - beta1.powi(step))) as f32,
-            correct: (1.0 / (1.0 - beta2.powi(step))) as f32,
-            epsilon: epsilon as f32,
-        };
+        let update = self.spec.optimiser.implementation().update(self.state.steps + 1);
         let multipliers = self.multipliers.as_ref();
         let penalty = self.spec.penalty;
         let groups =
             penalty.map(|penalty| penalty.groups(&self.state.parameters, multipliers)).transpose()?;
-        let State { parameters, mean, square, .. } = &mut self.state;
-        let moments = mean.tensors_mut().into_iter().zip(square.tensors_mut());
+        let State { parameters, moments, .. } = &mut self.state;
+        let mut moments: Vec<_> = moments.iter_mut().map(|of| of.tensors_mut().into_iter()).collect();
         let inputs = self.gradient.tensors_mut().into_iter().zip(self.free.tensors());
         let mut work = Vec::new();
-        let tensors = parameters.tensors_mut().into_iter().zip(moments).zip(inputs);
-        for (number, (((_, p), ((_, m), (_, s))), ((_, g), free))) in tensors.enumerate() {
+        for (number, ((_, p), ((_, g), free))) in parameters.tensors_mut().into_iter().zip(inputs).enumerate()
+        {
             // The first tensor holds what is penalised: whole networks to a task.
             let groups = groups.as_ref().filter(|_| number == 0);
             let size = match groups {
                 Some(groups) => groups.entries() * (ENTRIES_PER_TASK / groups.entries()).max(1),
                 None => ENTRIES_PER_TASK,
             };
-            let outputs = p.chunks_mut(size).zip(m.chunks_mut(size)).zip(s.chunks_mut(size));
-            let inputs = g.chunks_mut(size).zip(free.values.chunks(size));
-            work.extend(outputs.zip(inputs).enumerate().map(|(part, (((p, m), s), (g, free)))| {
+            let mut moments: Vec<_> =
+                moments.iter_mut().filter_map(Iterator::next).map(|(_, of)| of.chunks_mut(size)).collect();
+            let parts = p.chunks_mut(size).zip(g.chunks_mut(size).zip(free.values.chunks(size)));
+            for (part, (p, (g, free))) in parts.enumerate() {
                 let first = groups.map_or(0, |groups| part * size / groups.entries());
-                Part { groups, first, p, m, s, g, free }
-            }));
+                let moments = moments.iter_mut().filter_map(Iterator::next).collect();
+                work.push(Part { groups, first, p, moments, g, free });
+            }
         }
         let entries = work.iter().map(|part| part.g.len()).sum::<usize>();
         let mut penalties = vec![0.0; work.len()];
         let work: Vec<_> = work.into_iter().zip(&mut penalties).collect();
-        tasks::run(work, entries * 16, |(part, penalty)| *penalty = part.update(&rates));
+        tasks::run(work, entries * 16, |(part, penalty)| *penalty = part.update(&*update));
         Ok(groups.map_or(0.0, |groups| groups.outgoing_value) + penalties.iter().sum::<f64>())
     }
 }
@@ -225,16 +220,15 @@ struct Part<'a> {
     /// The number of the first of them.
     first: usize,
     p: &'a mut [f32],
-    m: &'a mut [f32],
-    s: &'a mut [f32],
+    moments: Vec<&'a mut [f32]>,
     g: &'a mut [f32],
     free: &'a [f32],
 }
 
 impl Part<'_> {
-    /// Takes Adam's step; returns the ingoing part of the penalty.
-    fn update(self, rates: &Rates) -> f64 {
-        let Part { groups, first, p, m, s, g, free } = self;
+    /// Takes the optimiser's step; returns the ingoing part of the penalty.
+    fn update(self, update: &dyn Update) -> f64 {
+        let Part { groups, first, p, mut moments, g, free } = self;
         let mut penalty = 0.0;
         if let Some(groups) = groups {
             let mut norms = Vec::new();
@@ -246,34 +240,8 @@ impl Part<'_> {
                 );
             }
         }
-        rates.update(p, m, s, g, free);
+        update.apply(p, &mut moments, g, free);
         penalty
-    }
-}
-
-/// One step's constants of Adam.
-struct Rates {
-    beta1: f32,
-    beta2: f32,
-    rate: f32,
-    correct: f32,
-    epsilon: f32,
-}
-
-impl Rates {
-    fn update(&self, p: &mut [f32], m: &mut [f32], s: &mut [f32], g: &[f32], free: &[f32]) {
-        simd::dispatch(
-            #[inline(always)]
-            || {
-                let moments = m.iter_mut().zip(s);
-                for ((p, (m, s)), (g, free)) in p.iter_mut().zip(moments).zip(g.iter().zip(free)) {
-                    let slope = g * free;
-                    *m = self.beta1 * *m + (1.0 - self.beta1) * slope;
-                    *s = self.beta2 * *s + (1.0 - self.beta2) * slope * slope;
-                    *p -= self.rate * free * *m / ((*s * self.correct).sqrt() + self.epsilon);
-                }
-            },
-        );
     }
 }
 
@@ -303,6 +271,7 @@ impl Training for CpuTraining {
     }
 
     fn restore(&mut self, state: &State) -> Result<()> {
+        state.check_optimiser(self.spec.optimiser.kind())?;
         self.state = state.clone();
         Ok(())
     }

@@ -9,6 +9,7 @@ use super::shared::{LOSS_LANES, ROW_BLOCK, Source, TILE, Training};
 use super::stages::{self, Slot, Stage};
 use super::{GpuEngine, Traffic, pack};
 use crate::data::Dataset;
+use crate::engine::optimiser::{OptimiserKind, ShaderRates};
 use crate::engine::training::check_multipliers;
 use crate::engine::{Batches, LossSpec, Standing, State, Training as Trains, TrainingSpec};
 use crate::model::{Parameters, PenaltyKind};
@@ -49,6 +50,8 @@ impl GpuEngine {
         free: &Parameters<f32>,
     ) -> Result<GpuTraining> {
         parameters.check_fits(data.dim(), data.environments())?;
+        // Before anything is allocated.
+        spec.optimiser.on_gpu()?;
         let form = Form::of(parameters, data.environments())?;
         let rows: Vec<usize> = match spec.batches {
             Some(batches) => vec![batches.rows; batches.environments],
@@ -92,7 +95,7 @@ impl GpuTraining {
         let read = (sizes.losses + u64::from(STRIDING_GROUPS) * 4).max(3 * sizes.parameters) + 16;
         let staging =
             context.buffer("training staging", read, BufferUsages::COPY_DST | BufferUsages::MAP_READ)?;
-        let numbers = numbers_of(&form, sizes.parameters, spec);
+        let numbers = numbers_of(&form, sizes.parameters, spec, &spec.optimiser.on_gpu()?);
         let mut training = GpuTraining {
             session,
             spec: loss,
@@ -240,14 +243,16 @@ impl Trains for GpuTraining {
             // A step that came to nothing was counted.
             steps: state[0] - u32::from(noted),
             parameters: unpack(parameters),
-            mean: unpack(&every_other(0)),
-            square: unpack(&every_other(1)),
+            moments: vec![unpack(&every_other(0)), unpack(&every_other(1))],
         })
     }
 
     fn restore(&mut self, state: &State) -> Result<()> {
         let form = self.session.form;
-        let (mean, square) = (pack::parameters(&state.mean, &form), pack::parameters(&state.square, &form));
+        let [mean, square] = &state.moments[..] else {
+            return state.check_optimiser(OptimiserKind::Adam);
+        };
+        let (mean, square) = (pack::parameters(mean, &form), pack::parameters(square, &form));
         let moments: Vec<_> = mean.iter().zip(&square).flat_map(|(mean, square)| [*mean, *square]).collect();
         self.session.write_parameters(&state.parameters)?;
         self.session.forget_parameters();
@@ -304,8 +309,8 @@ fn write_multipliers(
 }
 
 /// The numbers that all training stages share.
-fn numbers_of(form: &Form, parameter_bytes: u64, spec: &TrainingSpec) -> Training {
-    let TrainingSpec { penalty, adam, batches, .. } = *spec;
+fn numbers_of(form: &Form, parameter_bytes: u64, spec: &TrainingSpec, rates: &ShaderRates) -> Training {
+    let TrainingSpec { penalty, batches, .. } = *spec;
     let d = form.dim as f64;
     let kind = penalty.map(|penalty| penalty.kind);
     let mut numbers = Training {
@@ -319,10 +324,10 @@ fn numbers_of(form: &Form, parameter_bytes: u64, spec: &TrainingSpec) -> Trainin
         ingoing: u32::from(matches!(kind, Some(PenaltyKind::Ingoing | PenaltyKind::Both))),
         outgoing: u32::from(matches!(kind, Some(PenaltyKind::Outgoing | PenaltyKind::Both))),
         strength: penalty.map_or(0.0, |penalty| (penalty.lambda / (d * d)) as f32),
-        learning_rate: adam.learning_rate as f32,
-        beta1: adam.beta1 as f32,
-        beta2: adam.beta2 as f32,
-        epsilon: adam.epsilon as f32,
+        learning_rate: rates.learning_rate,
+        beta1: rates.beta1,
+        beta2: rates.beta2,
+        epsilon: rates.epsilon,
         environments: form.environments as u32,
         ..Training::default()
     };
