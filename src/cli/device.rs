@@ -47,7 +47,7 @@ impl DeviceArgs {
     pub fn sampler(&self, method: Method) -> Result<Sampler> {
         Ok(match method {
             Method::Exact => Sampler::cpu(),
-            Method::Auto | Method::Euler => Sampler::on(self.gpu_or_cpu()?),
+            Method::Auto | Method::Euler => Sampler::with_gpu(self.gpu_or_cpu()?),
         })
     }
 

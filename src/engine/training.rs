@@ -30,7 +30,7 @@ pub struct Standing {
     pub penalty: f64,
 }
 
-/// Everything that training goes on from.
+/// Everything that training needs to continue.
 #[derive(Clone, Debug, PartialEq)]
 pub struct State {
     /// Steps taken.
@@ -86,6 +86,6 @@ pub trait Training {
     /// The state after the last good step.
     fn state(&mut self) -> Result<State>;
 
-    /// Goes on from `state`.
+    /// Continues from `state`.
     fn restore(&mut self, state: &State) -> Result<()>;
 }

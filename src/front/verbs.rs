@@ -70,7 +70,7 @@ impl Options {
         // Only simulations use a GPU, so otherwise none is looked for.
         Ok(match self.settings.method {
             Method::Exact => Sampler::cpu(),
-            Method::Auto | Method::Euler => Sampler::on(self.device.gpu::<f32>(DEFAULT_BUDGET)?),
+            Method::Auto | Method::Euler => Sampler::with_gpu(self.device.gpu::<f32>(DEFAULT_BUDGET)?),
         })
     }
 

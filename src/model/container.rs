@@ -105,7 +105,7 @@ impl<'a> Container<'a> {
         }
     }
 
-    /// Which family the tensors and the metadata speak of.
+    /// The family that the tensors and the metadata name.
     fn family(&self) -> Checked<&'static Family> {
         let named = match self.meta("model") {
             None => None,

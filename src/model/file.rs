@@ -42,7 +42,7 @@ pub(crate) const LOW: &str = "low.";
 /// The prefix of the upper ends.
 pub(crate) const HIGH: &str = "high.";
 
-/// A safetensors file of one or more sets of parameters, told apart by a prefix of their tensors' names.
+/// A safetensors file of one or more sets of parameters; a prefix of the tensors' names identifies each set.
 pub(crate) struct TensorFile {
     path: PathBuf,
     bytes: Vec<u8>,
@@ -152,7 +152,7 @@ impl TensorFile {
     }
 }
 
-/// SHA-256 of everything that a file says, whatever the order of its parts: what was flipped on the way is noticed.
+/// SHA-256 of all metadata and tensors, independent of their order in the file. It detects damaged files.
 struct Checksum(Sha256);
 
 impl Checksum {

@@ -32,7 +32,7 @@ pub struct Model {
     pub standardization: Option<Standardization>,
     /// Means and deviations that the fit measured the data by. The parameters are in the data's units all the same.
     pub reference: Option<Standardization>,
-    /// The settings of the fit by name; empty for parameters that nobody fitted.
+    /// The settings of the fit by name; empty if the parameters were not fitted.
     pub settings: BTreeMap<String, serde_json::Value>,
     /// How sure the parameters are.
     pub intervals: Option<Box<Intervals>>,
@@ -72,14 +72,14 @@ impl Model {
         self.parameters.dim()
     }
 
-    /// What lengths are measured by: one number is as far in one variable as in another. None if nobody knows.
+    /// The means and deviations that standardise the variables, if the model has any.
     pub fn units(&self) -> Option<&Standardization> {
         self.standardization.as_ref().or(self.reference.as_ref())
     }
 
-    /// The same model with its parameters in standard units, where one is known by which to measure: what is computed there
-    /// is the same whatever the data's units. A drift that has no form in other units, such as one of given functions, stays
-    /// what it is.
+    /// The same model with its parameters in standard units, if it knows the data's means and deviations. Computations in
+    /// standard units do not depend on the data's units. A drift that has no form in other units, such as one of given
+    /// functions, stays as it is.
     pub fn in_standard_units(&self) -> Cow<'_, Model> {
         match &self.reference {
             Some(reference) if self.standardization.is_none() => {

@@ -55,10 +55,10 @@ impl Model {
         match (self.members.len(), self.law) {
             (0, LawKind::Diffusion) => Ok(()),
             (0, LawKind::Structural) => Err(Error::invalid(
-                "the model is of structural equations, expected a diffusion, which has such a loss",
+                "the model consists of structural equations, which have no loss over pairs, expected a diffusion",
             )),
             (count, _) => Err(Error::invalid(format!(
-                "the model averages {count} fits, expected a single one, which has such a loss"
+                "the model averages {count} fits, expected a single one: an average has no loss over pairs"
             ))),
         }
     }
@@ -137,7 +137,7 @@ impl Member {
     pub(super) fn read_all(file: &TensorFile, path: &Path, average: &Parameters<f64>) -> Result<Vec<Member>> {
         let Some(text) = file.metadata("members") else { return Ok(Vec::new()) };
         let fail = |problem: String| Error::file(path, format!("has the metadata members with {problem}"));
-        // Each takes a few words: a longer text is none of ours.
+        // An entry takes a few words, so a longer text cannot be valid.
         if text.len() > 128 * MOST_MEMBERS {
             return Err(fail(format!("{} bytes, expected at most {}", text.len(), 128 * MOST_MEMBERS)));
         }
@@ -157,13 +157,13 @@ impl Member {
         let mut members = Vec::new();
         for (k, Entry { weight, law }) in entries.into_iter().enumerate() {
             let parameters = file.parameters(&Member::prefix(k))?;
-            let alike = parameters.dim() == average.dim()
+            let same_form = parameters.dim() == average.dim()
                 && parameters.shift.as_ref().map(Matrix::rows) == average.shift.as_ref().map(Matrix::rows)
                 && parameters.log_scale.as_ref().map(Matrix::rows)
                     == average.log_scale.as_ref().map(Matrix::rows);
-            if !alike || !parameters.drift.is_linear() {
+            if !same_form || !parameters.drift.is_linear() {
                 return Err(fail(format!(
-                    "member {k} of another form than the average, expected a linear one"
+                    "member {k} in another form than the average, expected a linear drift with as many variables and environments"
                 )));
             }
             members.push(Member { weight, law, parameters });

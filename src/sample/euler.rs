@@ -57,7 +57,7 @@ impl Default for EulerSettings {
 }
 
 impl EulerSettings {
-    /// Checks every setting by itself.
+    /// Checks each setting alone.
     pub(crate) fn check(&self) -> Result<()> {
         step("dt", self.dt)?;
         within("burn_in", self.burn_in, 0, MOST_STEPS)?;
@@ -77,9 +77,9 @@ impl EulerSettings {
 
 /// `n` samples of the diffusion after `burn_in` steps, in the model's units.
 ///
-/// Every chain starts at a standard normal point, or near the middle of the data if the basis tells where that is. Rows are in order of time, and within a time in order of
-/// chains: neighbouring rows come from different chains and are independent of each other. `progress` counts steps of all
-/// chains.
+/// Every chain starts at a standard normal point; the chains of a drift of given functions start near the middle of the data.
+/// Rows are ordered by time, and by chain within a time: neighbouring rows come from different chains and are independent.
+/// `progress` counts the steps of all chains.
 pub(super) fn simulate(
     process: &Process<'_>,
     n: usize,
@@ -186,7 +186,7 @@ impl RunAway {
         let RunAway { step, chain, variable, value, far } = self;
         Error::NonFinite(format!(
             "the simulation ran away: variable {variable} of chain {chain} is {value:e} after {step} steps, expected \
-             less than {far:e}; the model has no stationary law or the step {dt} is too long"
+             less than {far:e}; either the model has no stationary law, or the step {dt} is too long"
         ))
     }
 }

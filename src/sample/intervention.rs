@@ -98,7 +98,7 @@ impl Intervention {
         })
     }
 
-    /// Checks that this is about as many variables as the model has.
+    /// Checks that this has one entry for each variable of the model.
     pub(crate) fn check_fits(&self, parameters: &Parameters<f64>) -> Result<()> {
         let d = parameters.dim();
         if self.shift.len() != d || self.log_scale.len() != d {

@@ -68,7 +68,7 @@ fn solve_once(w: MatRef<'_, f64>, a: MatRef<'_, f64>) -> Option<Mat<f64>> {
         if !moved.is_finite() {
             return None;
         }
-        // Converged, or as near as rounding lets it come: the residual tells.
+        // Converged, or as close as rounding allows: the residual decides.
         if moved <= DONE || (before <= NEAR && moved > 0.5 * before) {
             break;
         }

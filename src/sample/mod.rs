@@ -59,11 +59,11 @@ impl SampleSettings {
         if !model.is_diffusion() {
             return match self.method {
                 Method::Euler => Err(Error::invalid(format!(
-                    "the method is euler and the model {}, which has no dynamics to simulate, expected auto or exact",
+                    "the method is euler but the model {}, which cannot be simulated, expected the method auto or exact",
                     if model.members.is_empty() {
-                        "one of structural equations"
+                        "consists of structural equations"
                     } else {
-                        "an average of several"
+                        "is an average of several"
                     }
                 ))),
                 // Held at or above 0 after it is drawn.
@@ -74,10 +74,10 @@ impl SampleSettings {
         match self.method {
             Method::Auto if linear && !self.nonnegative => Ok(Method::Exact),
             Method::Exact if !linear => Err(Error::invalid(
-                "the method is exact and the drift not linear, expected a linear drift or the method euler",
+                "the method is exact but the drift is not linear, expected a linear drift or the method euler",
             )),
             Method::Exact if self.nonnegative => Err(Error::invalid(
-                "the method is exact but samples shall be nonnegative, which only the method euler can do",
+                "the method is exact with nonnegative samples, expected the method euler, which alone keeps samples at or above 0",
             )),
             Method::Exact => Ok(Method::Exact),
             Method::Auto | Method::Euler => Ok(Method::Euler),
@@ -87,7 +87,7 @@ impl SampleSettings {
 
 /// `n` samples of the model's stationary law under an intervention, one per row, in the data's units.
 ///
-/// The same seed gives the same bits, whatever the number of threads. [`Sampler`] simulates on a GPU too, and many
+/// The same seed gives the same bits with any number of threads. [`Sampler`] also simulates on a GPU, and under many
 /// interventions at once.
 pub fn stationary_samples(
     model: &Model,

@@ -23,8 +23,8 @@ pub struct Draw<'a> {
     pub seed: u64,
 }
 
-/// Draws from stationary laws. Exact draws, and simulations of drifts that are made of given functions, are always made on
-/// the CPU, in f64; other simulations on a GPU are in f32, with random numbers of their own.
+/// Draws from stationary laws. The CPU makes all exact draws, and simulates every drift that has no shader, in f64. A GPU
+/// simulates the other drifts in f32, with its own random numbers.
 #[derive(Default)]
 pub struct Sampler {
     gpu: Option<GpuEngine>,
@@ -37,7 +37,7 @@ impl Sampler {
     }
 
     /// Simulates on a GPU, or on the CPU if there is none.
-    pub fn on(gpu: Option<GpuEngine>) -> Self {
+    pub fn with_gpu(gpu: Option<GpuEngine>) -> Self {
         Sampler { gpu }
     }
 
@@ -64,7 +64,7 @@ impl Sampler {
     /// The samples of each draw, one per row, in the data's units. A law that does not exist, or a simulation that
     /// runs away, is an error of its own draw. `progress` counts steps of all chains.
     ///
-    /// The same device and seed give the same bits, whatever the number of threads and whatever else is drawn.
+    /// The same device and seed give the same bits, with any number of threads and in any company of other draws.
     pub fn draw(
         &self,
         model: &Model,
@@ -79,7 +79,7 @@ impl Sampler {
                 return Err(Error::invalid("found 0 samples to draw, expected at least 1"));
             }
         }
-        // Where chains start and what is too far away are told in deviations.
+        // Standard units define where chains start and which values are too far away.
         let standard = model.in_standard_units();
         if let (Cow::Owned(standard), Some(units)) = (&standard, &model.reference) {
             let inside: Vec<Intervention> =

@@ -3,7 +3,7 @@ use crate::data::Dataset;
 use crate::engine::cpu::CpuEngine;
 use crate::engine::{Engine, LossSpec};
 use crate::kernel::KernelKind;
-use crate::model::{Basis, BasisDrift, Drift, Noise};
+use crate::model::{Basis, Drift, Noise};
 use crate::objective::Objective;
 use crate::{Matrix, Progress};
 use rand::{RngExt, SeedableRng};

@@ -122,7 +122,7 @@ fn structural_equations_have_their_own_law() {
     let scores = json(&["evaluate", &path, &test, "--from", &train]);
     assert!(scores["anchored"]["median"]["mse"].as_f64().unwrap().is_finite());
     let refused = run(&["sample", &path, "--method", "euler"]);
-    assert!(String::from_utf8(refused.stderr).unwrap().contains("one of structural equations"));
+    assert!(String::from_utf8(refused.stderr).unwrap().contains("consists of structural equations"));
 }
 
 #[test]

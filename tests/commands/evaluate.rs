@@ -320,5 +320,5 @@ fn wrong_inputs_get_one_sentence() {
         output_weights: Matrix::full(3, 1, 0.1),
     });
     let network = files.model(&network);
-    refused(&[&network, &test, "--method", "exact"], &["the drift not linear"]);
+    refused(&[&network, &test, "--method", "exact"], &["the drift is not linear"]);
 }

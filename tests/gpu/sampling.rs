@@ -166,7 +166,7 @@ fn moments(samples: &Matrix<f64>) -> (Vec<f64>, Matrix<f64>) {
 
 #[test]
 fn the_law_of_a_linear_model_is_lyapunovs() {
-    let sampler = Sampler::on(Some(gpu_engine()));
+    let sampler = Sampler::with_gpu(Some(gpu_engine()));
     let parameters = Parameters { shift: None, log_scale: None, ..random_parameters(5, 3, 1, None, true) };
     let model = model(parameters);
     let mut shifted = Intervention::none(3);
@@ -205,7 +205,7 @@ fn an_mlp_has_the_same_law_on_both_devices() {
     let model = model(parameters);
     let none = Intervention::none(4);
     let draw = Draw { intervention: &none, samples: 4096, seed: 3 };
-    let gpu = Sampler::on(Some(gpu_engine()));
+    let gpu = Sampler::with_gpu(Some(gpu_engine()));
     let found = gpu.draw(&model, &[draw], &settings(), &Progress::default()).unwrap().remove(0).unwrap();
     let expected = stationary_samples(&model, &none, 4096, &settings(), 4).unwrap();
     let ((mean, covariance), (mean2, covariance2)) = (moments(&found), moments(&expected));
@@ -219,7 +219,7 @@ fn an_mlp_has_the_same_law_on_both_devices() {
     let mut pushed = Intervention::none(4);
     pushed.add_shift(0, 1.0).unwrap();
     let other = Draw { intervention: &pushed, samples: 100, seed: 9 };
-    let again = Sampler::on(Some(gpu_engine()));
+    let again = Sampler::with_gpu(Some(gpu_engine()));
     let both = again.draw(&model, &[other, draw], &settings(), &Progress::default()).unwrap();
     assert_eq!(both[1].as_ref().unwrap().as_slice(), found.as_slice());
     assert_eq!(both[0].as_ref().unwrap().rows(), 100);
@@ -236,7 +236,7 @@ fn a_model_without_a_law_is_an_error_of_its_own_draw() {
     let draw = Draw { intervention: &none, samples: 10, seed: 3 };
     let euler = EulerSettings { dt: 0.1, burn_in: 400, thin: 1, chains: None };
     let settings = SampleSettings { euler, ..settings() };
-    let drawn = Sampler::on(Some(gpu_engine())).draw(&model, &[draw], &settings, &done).unwrap();
+    let drawn = Sampler::with_gpu(Some(gpu_engine())).draw(&model, &[draw], &settings, &done).unwrap();
     match &drawn[0] {
         Err(Error::NonFinite(problem)) => assert!(problem.contains("ran away"), "{problem}"),
         other => panic!("{other:?}"),

@@ -74,7 +74,7 @@ fn a_model_of_functions_does_what_it_can() {
     // Files, effects, diffusion, samples, laws, predictions.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.safetensors");
-    model.write(&path).unwrap();
+    model.save(&path).unwrap();
     assert_eq!(Model::read(&path).unwrap().parameters, model.parameters);
     assert!(Graph::of(&model).unwrap().effects().is_empty());
     let none = Intervention::none(2);
@@ -113,7 +113,7 @@ fn what_a_model_of_functions_cannot_do_is_an_error() {
         TrainingSpec { loss: SPEC, penalty: None, optimiser: Adam::default().into(), batches: None };
     refused(CpuTraining::new(&data, training, &single, &single), "the drift basis, which has no loss");
     let exact = SampleSettings { method: Method::Exact, ..short() };
-    refused(exact.method_for(&model), "the drift not linear");
+    refused(exact.method_for(&model), "the drift is not linear");
     // Averages are of linear models.
     let member = Member { weight: 0.5, law: LawKind::Diffusion, parameters: of_functions() };
     let average = Model { members: vec![member.clone(), member], ..model.clone() };
@@ -132,7 +132,7 @@ fn a_drift_and_a_noise_that_do_not_belong_together_are_refused() {
         let model = Model::new(parameters);
         let piece = "drift and noise is made of given functions";
         refused(model.parameters.check_fits(2, 2), piece);
-        refused(model.write(&folder.path().join("never.safetensors")), piece);
+        refused(model.save(&folder.path().join("never.safetensors")), piece);
         refused(Graph::of(&model), piece);
         refused(CpuEngine.load(&data(), &SPEC).unwrap().evaluate(&model.parameters, None), piece);
         let none = Intervention::none(2);

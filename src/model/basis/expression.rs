@@ -173,7 +173,7 @@ impl Node {
     fn fill(&self, x: &[f64], own: usize, out: &mut [f64], pool: &mut Vec<Vec<f64>>) {
         let count = out.len();
         let column = |j: usize| &x[j * count..(j + 1) * count];
-        // Every loop is compiled for vectors by itself.
+        // The compiler vectorises each loop alone.
         macro_rules! each {
             ($a:expr, $value:ident => $new:expr) => {{
                 $a.fill(x, own, out, pool);

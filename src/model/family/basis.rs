@@ -166,8 +166,7 @@ impl Functions {
 }
 
 impl ChainDrift for Functions {
-    /// Functions are of the data's units, and know how wide the data is: so many deviations from 0, and as much again as its
-    /// middle is away from there.
+    /// Given functions are in the data's units and know the data's width, so this counts deviations of the data from its mean.
     fn far(&self, j: usize, deviations: f64) -> f64 {
         self.basis.centre[j].abs() + deviations * self.basis.spread[j].max(1e-300)
     }

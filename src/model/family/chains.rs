@@ -11,7 +11,7 @@ pub(crate) trait ChainDrift: Sync {
         0
     }
 
-    /// Where no chain of a stationary law gets: so many deviations of variable `j`.
+    /// The largest absolute value of variable `j` that a chain of a stationary law may reach, given a number of deviations.
     fn far(&self, _j: usize, deviations: f64) -> f64 {
         deviations
     }

@@ -26,7 +26,7 @@ pub(crate) struct Family {
     pub name: &'static str,
     /// The tensors that only files of this family have.
     pub tensors: &'static [&'static str],
-    /// Reads drift and noise of so many variables.
+    /// Reads drift and noise, given the number of variables.
     pub read: fn(&Container<'_>, usize) -> Checked<(Drift<f64>, Noise<f64>)>,
 }
 
@@ -176,7 +176,7 @@ pub(crate) trait DriftDynamics: DriftArrays<f64> {
         None
     }
 
-    /// Whether effects are in standard units whatever the units of the model.
+    /// Whether effects are in standard units, independent of the units of the model.
     fn effects_in_deviations(&self) -> bool {
         false
     }
@@ -232,7 +232,7 @@ impl<T: Scalar> Drift<T> {
 }
 
 impl Drift<f64> {
-    /// Whether the strengths of effects are in standard units whatever the units of the model.
+    /// Whether the strengths of effects are in standard units, independent of the units of the model.
     pub fn effects_in_deviations(&self) -> bool {
         self.dynamics().effects_in_deviations()
     }

@@ -151,7 +151,7 @@ impl Task<'_> {
 
     /// A sampler on the device of the process.
     pub fn sampler(&self) -> Sampler {
-        Sampler::on(self.gpu.map(|gpu| gpu.again()))
+        Sampler::with_gpu(self.gpu.map(|gpu| gpu.again()))
     }
 
     pub fn should_stop(&self) -> bool {
