@@ -5,7 +5,7 @@ use skds::engine::cpu::CpuTraining;
 use skds::engine::{Adam, CpuEngine, Engine, LossSpec, TrainingSpec};
 use skds::kernel::Kernel;
 use skds::model::{Basis, BasisDrift, Member, MlpDrift, Penalty, PenaltyKind};
-use skds::predict::{Wanted, laws_of, match_means};
+use skds::predict::{TargetMeans, laws_of, match_means};
 use skds::prelude::*;
 use skds::sample::{EulerSettings, Intervention, Sampler};
 use std::sync::Arc;
@@ -85,7 +85,7 @@ fn a_model_of_functions_does_what_it_can() {
     assert!(laws[0].is_ok());
     assert_eq!(*model.in_standard_units(), model);
     model.check_has_loss().unwrap();
-    let wanted = [Wanted { targets: vec![0], means: vec![0.2] }];
+    let wanted = [TargetMeans { targets: vec![0], means: vec![0.2] }];
     match_means(&sampler, &model, &wanted, &short(), 0, &Progress::default()).unwrap().remove(0).unwrap();
 }
 
