@@ -1,6 +1,7 @@
 //! `skds bench`: how fast this machine is, beside the paper, beside alternatives and beside its own limits.
 
-use super::progress::Watch;
+use super::command::Command;
+use super::progress::ProgressDisplay;
 use super::{print_json, print_report};
 use crate::bench::report::{DeviceReport, Report};
 use crate::bench::{Effort, Machine, memory, paper, peers, roofline, scaling, training};
@@ -11,65 +12,64 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Measure how fast losses, training and fits are on this machine.
+/// Measure how fast losses, training and fits are on this machine
+///
+/// Without a section, the command measures the paper's table: value and gradient of SKDS and KDS for all three kernels, with
+/// n = 1000 and d = 20, on every device. Things that are compared run in turns, so that noise affects all of them. Times
+/// are medians. Results of a software GPU are labelled, because they say nothing about a hardware GPU.
 #[derive(clap::Args)]
-#[command(
-    after_help = "Without a section, the paper's timing table: value and gradient of SKDS and KDS for all three kernels at n = 1000
-and d = 20, on every device there is. What is compared runs in turns, so that noise hits all sides alike; times are medians.
-A GPU in software says nothing about a real one and is labelled so.
-
+#[command(after_long_help = "\
 Examples:
   # The paper's table, in seconds
   skds bench --quick
 
-  # How time grows with variables and samples, with pictures
+  # How time grows with variables and samples, with plots
   skds bench --scaling -o results/bench
 
-  # How far from the machine's limits, on the CPU only
+  # How close to the limits of the machine, on the CPU only
   skds bench --roofline --train --memory --device cpu
 
   # Side by side with JAX, in a Python environment that has it
   python3 -m venv venv && venv/bin/pip install -r benches/peers/requirements.txt
-  skds bench --peers --python venv/bin/python"
-)]
+  skds bench --peers --python venv/bin/python")]
 pub(super) struct Args {
-    /// Fewer repetitions and sizes
+    /// Use fewer repetitions and sizes
     #[arg(long)]
     quick: bool,
-    /// The growth of time with variables (10 to 4000) and samples
-    #[arg(long)]
-    scaling: bool,
-    /// Whole training steps, and exact fits
-    #[arg(long)]
-    train: bool,
-    /// Operations and bytes of each path beside the device's matrix-multiply and memory rates
-    #[arg(long)]
-    roofline: bool,
-    /// The most memory that training and all pairs take, each in a process of its own
-    #[arg(long)]
-    memory: bool,
-    /// Side by side with the same losses in JAX, on the CPU
-    #[arg(long)]
-    peers: bool,
-    /// A Python that has JAX
-    #[arg(long, value_name = "PROGRAM", default_value = "python3")]
-    python: PathBuf,
-    /// Where: all, cpu, gpu, or the index or a part of the name of one that 'skds devices' lists
+    /// The device: all, cpu, gpu, or an index or part of a name from 'skds devices'
     #[arg(long, default_value = "all", value_name = "DEVICE")]
     device: String,
-    /// A folder for bench.json, bench.csv and pictures
+    /// Write bench.json, bench.csv and plots to this folder
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Print one JSON object instead of text
     #[arg(long)]
     json: bool,
+    /// Measure time over variables (10 to 4000) and samples
+    #[arg(long, help_heading = "Sections")]
+    scaling: bool,
+    /// Measure whole training steps, and exact fits
+    #[arg(long, help_heading = "Sections")]
+    train: bool,
+    /// Compare the operations and bytes of each path with the matrix-multiply and memory rates of the device
+    #[arg(long, help_heading = "Sections")]
+    roofline: bool,
+    /// Measure the peak memory of training and of all pairs, each in its own process
+    #[arg(long, help_heading = "Sections")]
+    memory: bool,
+    /// Compare with the same losses in JAX, on the CPU
+    #[arg(long, help_heading = "Sections")]
+    peers: bool,
+    /// The Python program for --peers, which has JAX
+    #[arg(long, value_name = "PROGRAM", default_value = "python3", help_heading = "Sections")]
+    python: PathBuf,
     /// Measure the memory of one computation in this process and print it as JSON
     #[arg(long, value_name = "WORK", hide = true)]
     memory_of: Option<memory::MemoryWorkload>,
 }
 
 impl Args {
-    pub(super) fn may_be_gpu(&self) -> bool {
+    fn may_be_gpu(&self) -> bool {
         self.device != "cpu" && self.memory_of.is_none()
     }
 
@@ -91,14 +91,14 @@ impl Args {
 /// Counts what is done of one section.
 struct Steps {
     progress: Arc<Progress>,
-    _watch: Watch,
+    _display: ProgressDisplay,
 }
 
 impl Steps {
     fn new(what: &'static str, all: u64) -> Self {
         let progress = Arc::new(Progress::default());
-        let _watch = Watch::new(what, progress.clone(), all);
-        Steps { progress, _watch }
+        let _display = ProgressDisplay::new(what, progress.clone(), all);
+        Steps { progress, _display }
     }
 
     fn one(&self) {
@@ -107,7 +107,17 @@ impl Steps {
     }
 }
 
-pub(super) fn run(args: &Args) -> Result<()> {
+impl Command for Args {
+    fn run(&self) -> Result<()> {
+        run(self)
+    }
+
+    fn looks_for_gpus(&self) -> bool {
+        self.may_be_gpu()
+    }
+}
+
+fn run(args: &Args) -> Result<()> {
     if let Some(work) = args.memory_of {
         return print_json(&memory::measure(work)?);
     }

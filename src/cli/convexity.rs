@@ -1,5 +1,6 @@
 //! `skds convexity`: is the loss convex on this sample?
 
+use super::command::Command;
 use super::print_report;
 use crate::data::Dataset;
 use crate::kernel::{Bandwidth, KernelKind};
@@ -17,41 +18,40 @@ const CONFIDENCE: f64 = 0.95;
 /// The fewest rows of the sequence.
 const LEAST_ROWS: usize = 32;
 
-/// How far from convex is SKDS of a model that is linear in its parameters on a sample?
+/// Measure how far SKDS of a linear or basis model is from convex on a sample
+///
+/// SKDS is a quadratic form in the weights, the biases and the squared noises. Over all pairs (estimator v) it is always
+/// convex. Over neighbouring rows (linear) or different rows (u), it may become convex only after ε|θ|² is added. For growing
+/// parts of the sample, the table has the extreme eigenvalues of each form and the ε that it needs. Next to the ε of the
+/// linear estimator stands its bound by the paper's Proposition 11, which holds with 95 % probability.
 #[derive(clap::Args)]
-#[command(
-    after_help = "SKDS of a linear model is a quadratic form in weights, biases and squared noises. Over all pairs with repetition
-(v) it is always convex; over neighbouring rows (linear) and over different rows (u) it need not be, until
-ε|θ|² is added. Printed are its extreme eigenvalues and ε for growing parts of the sample, beside the ε that the
-paper's Proposition 11 bounds that of the linear estimate by, with 95 % probability.
-
+#[command(after_long_help = "\
 Examples:
   skds convexity train.npz
   skds convexity train.npz --features polynomial:2
-  skds convexity train.npz --kernel rbf --bandwidth 3 --env 2 --plot convexity.svg --json"
-)]
+  skds convexity train.npz --kernel rbf --bandwidth 3 --env 2 --plot convexity.svg --json")]
 pub(super) struct Args {
-    /// Samples: .npz or .csv
+    /// The samples: .npz or .csv
     data: PathBuf,
-    /// Which environment, counted from 0
+    /// The environment to use, counted from 0
     #[arg(long, value_name = "K", default_value_t = 0)]
     env: usize,
-    /// A model of given functions instead of the linear one: polynomial:K, rbf:K or a file, as for 'skds fit'
+    /// Functions in the drift: polynomial:K, rbf:K or a file, as in 'skds fit' [default: those of the linear model]
     #[arg(long, value_name = "F")]
     features: Option<FeatureChoice>,
-    /// The functions of its noise, as for 'skds fit'
+    /// Functions in the squared noise, as in 'skds fit'
     #[arg(long, value_name = "G", default_value = "1", requires = "features")]
     diffusion: String,
-    /// Which kernel: rbf, tilted-rbf or imq-plus
+    /// The kernel: rbf, tilted-rbf or imq-plus
     #[arg(long, default_value = "tilted-rbf")]
     kernel: KernelKind,
-    /// Bandwidth of the kernel: a number above 0, or 'auto' for the median distance between samples
+    /// Bandwidth of the kernel: a number above 0, or auto for the median distance between samples
     #[arg(long, value_name = "H", default_value = "auto", allow_hyphen_values = true)]
     bandwidth: Bandwidth,
-    /// Seed of what 'auto' draws
+    /// Seed of the pairs that 'auto' draws
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Draw ε and its bound over n to this .svg or .png file
+    /// Plot ε and its bound over the sample size, to an .svg or .png file
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
     /// Print one JSON object instead of a table
@@ -77,7 +77,13 @@ struct Size {
     proposition_11: ConvexityBound,
 }
 
-pub(super) fn run(args: &Args) -> Result<()> {
+impl Command for Args {
+    fn run(&self) -> Result<()> {
+        run(self)
+    }
+}
+
+fn run(args: &Args) -> Result<()> {
     let data = Dataset::read(&args.data)?;
     if args.env >= data.environments() {
         return Err(Error::invalid(format!(

@@ -7,12 +7,14 @@ use crate::{Error, Result};
 
 /// Where to compute.
 #[derive(clap::Args)]
+#[command(next_help_heading = "Device")]
 pub(super) struct DeviceArgs {
-    /// Where to compute: auto (a real GPU if there is one, otherwise the CPU), cpu, gpu, or the index or a part of
-    /// the name of one that 'skds devices' lists
+    /// The device: auto, cpu, gpu, or an index or part of a name from 'skds devices'
+    ///
+    /// 'auto' takes a hardware GPU if there is one, otherwise the CPU.
     #[arg(long, default_value = "auto", value_name = "DEVICE")]
     pub device: Device,
-    /// The most memory to take on a GPU, in GiB
+    /// Limit on GPU memory, in GiB
     #[arg(long, value_name = "GIB", default_value_t = (DEFAULT_BUDGET >> 30) as f64, allow_hyphen_values = true)]
     pub gpu_memory: f64,
 }

@@ -1,5 +1,6 @@
 //! `skds devices`: what there is to compute on, and what `auto` would take.
 
+use super::command::Command;
 use super::print_report;
 use crate::Result;
 use crate::bounds::bytes;
@@ -7,13 +8,13 @@ use crate::engine::gpu::adapters::{self, Gpu, GpuKind};
 use crate::engine::{Chosen, Device};
 use serde::Serialize;
 
-/// List the devices that can compute, and which one 'auto' takes.
+/// List the devices that can compute, and the one that 'auto' takes
 #[derive(clap::Args)]
-#[command(after_help = "Examples:
-  # What can compute here?
+#[command(after_long_help = "\
+Examples:
   skds devices
 
-  # Use one of them by index, or by a part of its name
+  # Use a device by its index, or by a part of its name
   skds loss data.npz --params model.safetensors --device 0
   skds loss data.npz --params model.safetensors --device radeon")]
 pub(super) struct Args {
@@ -46,7 +47,17 @@ struct Listed {
     timestamps: bool,
 }
 
-pub(super) fn run(args: &Args) -> Result<()> {
+impl Command for Args {
+    fn run(&self) -> Result<()> {
+        run(self)
+    }
+
+    fn looks_for_gpus(&self) -> bool {
+        true
+    }
+}
+
+fn run(args: &Args) -> Result<()> {
     let gpus = adapters::list();
     let report = Report::new(&gpus)?;
     print_report(args.json, &report, || report.to_text())

@@ -1,6 +1,7 @@
 //! `skds experiment`: methods compared on many systems.
 
-use super::progress::Watch;
+use super::command::Command;
+use super::progress::ProgressDisplay;
 use super::{print, print_report};
 use crate::experiment::{
     ExperimentPlan, Figure1, Figure1Numbers, Measure, MethodRun, Observer, Runner, Shard, Summary,
@@ -17,19 +18,19 @@ use std::time::Instant;
 /// The exit code of a command that Ctrl-C has ended, as shells have it.
 const INTERRUPTED: i32 = 130;
 
-/// Compare methods on many simulated systems.
+/// Compare methods on many simulated systems
+///
+/// A plan is a TOML file of systems (settings of 'skds simulate'), seeds and methods (settings of 'skds fit', two floors, or a
+/// program of your own). Each cell, one method on one dataset, is kept as a file in DIR/cells. So an interrupted run
+/// continues where it was, and shards on several machines can share a folder. When all cells are there, 'run' writes
+/// DIR/results.csv (one row per dataset, method and test intervention) and DIR/timings.csv.
+///
+/// A method of kind 'program' is called as COMMAND… TRAIN.npz TOLD.npz OUT.npz. TOLD.npz has targets and means (environments ×
+/// variables) and rows (per environment). The program writes a dataset with that many rows of each environment to OUT.npz.
+/// It has an hour per dataset, or the 'seconds' in the plan. Then it is ended together with all processes it started. A
+/// program that fails or takes too long is counted, and named in the column 'failed' of results.csv.
 #[derive(clap::Args)]
-#[command(
-    after_help = "A plan is a TOML file: systems (as 'skds simulate' takes them) × seeds × methods (as 'skds fit' takes
-them, two floors, or a program of your own). Every cell, a dataset and a method, is kept as a file in DIR/cells, so an
-interrupted run goes on where it was, and shards on many machines can share a folder. When all cells are there, run writes
-DIR/results.csv (one row per dataset, method and test intervention) and DIR/timings.csv.
-
-A method of kind 'program' is called as COMMAND… TRAIN.npz TOLD.npz OUT.npz: TOLD has targets and means (environments ×
-variables) and rows (environments), OUT is to be a dataset with so many rows of each environment. It has an hour for a
-dataset, or the 'seconds' that the plan gives it; then it is ended, with all that it has started. A program that fails or
-takes too long is counted and named in the column 'failed' of results.csv.
-
+#[command(after_long_help = "\
 Examples:
   # Ten minutes, then its tables and box plots (results/quick/results.svg and .png)
   skds experiment run experiments/quick.toml -o results/quick
@@ -40,8 +41,7 @@ Examples:
   skds experiment figure1 -o figure1.svg
 
   # The third of eight parts of the paper's experiment
-  skds experiment run experiments/paper.toml -o results/paper --shard 3/8"
-)]
+  skds experiment run experiments/paper.toml -o results/paper --shard 3/8")]
 pub(super) struct Args {
     #[command(subcommand)]
     action: Action,
@@ -49,24 +49,24 @@ pub(super) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Action {
-    /// Compute every cell that is not there yet
+    /// Compute the cells that are missing
     Run(RunArgs),
-    /// Print medians with intervals, and who is significantly better
+    /// Print medians with intervals, and which methods are significantly better
     Table(TableArgs),
-    /// Draw box plots of all distances, system by system
+    /// Plot all distances as box plots, one system after the other
     Plot(PlotArgs),
-    /// Draw the paper's Figure 1: SKDS as a function of two parameters
+    /// Plot the paper's Figure 1: SKDS as a function of two parameters
     Figure1(Figure1Args),
 }
 
 #[derive(clap::Args)]
 struct RunArgs {
-    /// The plan: a TOML file
+    /// The plan, a TOML file
     plan: PathBuf,
-    /// The folder of results
+    /// The folder with the results
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
-    /// Only the I-th of N parts
+    /// Compute only the I-th of N parts
     #[arg(long, value_name = "I/N", default_value = "1/1")]
     shard: Shard,
     /// Print one JSON object instead of text
@@ -87,7 +87,7 @@ struct TableArgs {
 struct PlotArgs {
     #[command(flatten)]
     results: ResultArgs,
-    /// The picture, .svg or .png; may be given several times [default: DIR/results.svg and DIR/results.png]
+    /// The plot to write, .svg or .png; can be repeated [default: DIR/results.svg and DIR/results.png]
     #[arg(long, value_name = "FILE")]
     picture: Vec<PathBuf>,
     /// Print one JSON object instead of text
@@ -97,19 +97,19 @@ struct PlotArgs {
 
 #[derive(clap::Args)]
 struct ResultArgs {
-    /// The plan: a TOML file
+    /// The plan, a TOML file
     plan: PathBuf,
-    /// The folder of results
+    /// The folder with the results
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
-    /// Take the cells that are there, though others are missing
+    /// Use the cells that are there, even if others are missing
     #[arg(long)]
     partial: bool,
 }
 
 #[derive(clap::Args)]
 struct Figure1Args {
-    /// The picture, .svg or .png
+    /// The plot to write, .svg or .png
     #[arg(short, long, value_name = "FILE", default_value = "figure1.svg")]
     output: PathBuf,
     /// Seed of the samples
@@ -125,7 +125,7 @@ struct Warner;
 
 impl Observer for Warner {
     fn damaged(&self, path: &Path, problem: &str) {
-        say!("warning: {} is no finished cell ({problem}) and is computed anew", path.display());
+        say!("warning: {} is damaged ({problem}) and is computed again", path.display());
     }
 }
 
@@ -145,7 +145,13 @@ struct TableReport {
     w2: Vec<Summary>,
 }
 
-pub(super) fn run(args: &Args) -> Result<()> {
+impl Command for Args {
+    fn run(&self) -> Result<()> {
+        run(self)
+    }
+}
+
+fn run(args: &Args) -> Result<()> {
     match &args.action {
         Action::Run(args) => run_plan(args),
         Action::Table(args) => print_table(args),
@@ -160,14 +166,14 @@ fn run_plan(args: &RunArgs) -> Result<()> {
     let start = Instant::now();
     let progress = Arc::new(Progress::default());
     let cells = runner.cells(args.shard);
-    let watch = Watch::new("cells", progress.clone(), cells);
+    let display = ProgressDisplay::new("cells", progress.clone(), cells);
     // Programs are in groups of their own, which Ctrl-C does not reach by itself.
     let _ = ctrlc::set_handler(|| {
         end_programs();
         std::process::exit(INTERRUPTED);
     });
     let outcome = runner.run(args.shard, &Warner, &progress);
-    drop(watch);
+    drop(display);
     outcome?;
     // Other shards may still be at work.
     let all = runner.collect();

@@ -1,5 +1,6 @@
 //! `skds graph`: which variable drives which, by a fitted model.
 
+use super::command::Command;
 use super::print_report;
 use crate::graph::{Format, Graph};
 use crate::model::Model;
@@ -12,45 +13,43 @@ use std::path::PathBuf;
 /// As many effects as are listed if nothing is said.
 const LISTED: usize = 20;
 
-/// List, draw and export the effects of variables on each other in a fitted model.
+/// List, plot and export the effects between variables in a model
+///
+/// In a linear model, the strength of the effect of i on j is the weight w_ji. In a neural model, its size is the norm of the
+/// weights with which network j sees variable i (what the penalty penalises), and its sign is that of the average slope. In a
+/// basis model, its size is the norm of the coefficients of the functions that depend on i, in standard deviations of
+/// function and target, and its sign is that of the difference that i makes around its mean.
+///
+/// Strengths are in the units of the data. Fitted models also know the standard deviations of the data, so the table adds
+/// strengths in standard units and orders and selects effects by these. An effect of exactly 0 is no effect.
 #[derive(clap::Args)]
-#[command(
-    long_about = "List, draw and export the effects of variables on each other in a fitted model.
-
-The strength of the effect of i on j is the weight w_ji of a linear model. For an MLP its size is the norm \
-of the weights with which network j sees variable i (what the penalty penalises), and its sign that of the \
-average slope, the sum over hidden units of output weight times input weight. For a model of given \
-functions it is the norm of the coefficients of those that depend on i, in standard deviations of function \
-and target, with the sign of the difference that i makes around its mean. Strengths are in the data's \
-units. Beside them stand those in standard units, by which effects are ordered and selected, if the model knows the data's \
-deviations, as fitted ones do. Effects of exactly 0 are none.",
-    after_help = "Examples:
+#[command(after_long_help = "\
+Examples:
   # The 20 strongest effects
   skds graph model.safetensors
 
-  # All effects of at least 0.1, as a table and for Cytoscape, Gephi or networkx
+  # All effects of at least 0.1, also as a file for Cytoscape, Gephi or networkx
   skds graph model.safetensors --threshold 0.1 -o effects.graphml
 
   # The 50 strongest, drawn by Graphviz
   skds graph model.safetensors --top 50 -o effects.dot
   dot -Tsvg effects.dot > graph.svg
 
-  # A picture of the matrix of all effects: rows are targets, columns are sources
-  skds graph model.safetensors --heatmap effects.svg"
-)]
+  # A heatmap of all effects: rows are targets, columns are sources
+  skds graph model.safetensors --heatmap effects.svg")]
 pub(super) struct Args {
-    /// The model: a safetensors file
+    /// The model file
     model: PathBuf,
-    /// Only effects of at least T in absolute strength, in standard units if the model knows them
+    /// Select effects of at least T in absolute strength, in standard units if the model knows them
     #[arg(long, value_name = "T", value_parser = threshold, allow_hyphen_values = true)]
     threshold: Option<f64>,
-    /// Only the K strongest effects. Without it the table has at most 20 lines, and files have everything
+    /// Select the K strongest effects [default: the table shows 20, files have all]
     #[arg(long, value_name = "K", value_parser = top, allow_hyphen_values = true)]
     top: Option<usize>,
     /// Write the effects to this file: .csv, .graphml or .dot
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Draw the effects as a matrix to this .svg or .png file: rows are targets, columns are sources
+    /// Plot the effects as a matrix to this .svg or .png file: rows are targets, columns are sources
     #[arg(long, value_name = "FILE")]
     heatmap: Option<PathBuf>,
     /// Print one JSON object instead of text
@@ -104,7 +103,13 @@ struct Named<'a> {
     members: Option<(usize, usize)>,
 }
 
-pub(super) fn run(args: &Args) -> Result<()> {
+impl Command for Args {
+    fn run(&self) -> Result<()> {
+        run(self)
+    }
+}
+
+fn run(args: &Args) -> Result<()> {
     // Names of files that nothing can be written to are refused before anything is.
     args.output.as_deref().map(Format::of).transpose()?;
     args.heatmap.as_deref().map(check_picture_path).transpose()?;

@@ -1,12 +1,14 @@
 //! `skds loss`: evaluates a loss, and its gradient, for given parameters.
 
 #[cfg(feature = "serve")]
-pub(super) mod remote;
+mod remote;
 
+use super::command::Command;
 use super::device::DeviceArgs;
-use super::{print_report, progress::Watch};
+use super::{print_report, progress::ProgressDisplay};
 use crate::data::Dataset;
 use crate::engine::{self, Engine, Loss, LossSpec, StageTime};
+use crate::fit::{LossSettings, ModelLoss};
 use crate::kernel::{Bandwidth, KernelKind};
 use crate::model::{Model, Parameters};
 use crate::named::named;
@@ -16,67 +18,95 @@ use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Evaluate SKDS or KDS for given data and parameters.
+/// Evaluate the loss of a model on data, and its gradient
+///
+/// Settings that you do not give come from the model's fit: the objective, the kernel, the bandwidth and the estimator, as far
+/// as the model file holds them. The report says which did. A model whose fit standardised the data is evaluated in the same
+/// units, so bandwidths are in standard deviations.
 #[derive(clap::Args)]
-#[command(after_help = "Examples:
-  # SKDS with the defaults: RBF kernel, bandwidth from the data, linear estimator
+#[command(after_long_help = "\
+Examples:
+  # With the settings of the model's fit
   skds loss data.npz --params model.safetensors
 
   # The gradient of every parameter, in double precision, from all pairs
-  skds loss data.npz --params model.safetensors --estimator u --precision f64 \\
-       --grad gradient.safetensors
+  skds loss data.npz --params model.safetensors --estimator u --precision f64 --grad gradient.safetensors
 
-  # Data from csv: columns are variables, 'env' is the environment; targets in a second file
-  skds loss data.csv --targets targets.csv --params model.safetensors \\
-       --kernel tilted-rbf --bandwidth 7
+  # Data from a table: columns are variables, 'env' is the environment
+  skds loss data.csv --targets targets.csv --params model.safetensors --kernel tilted-rbf --bandwidth 7
 
-  # How long does one evaluation take?
+  # The time of one evaluation
   skds loss data.npz --params model.safetensors --repeat 100 --json
 
   # On the GPU, with the time of each stage
   skds loss data.npz --params model.safetensors --device gpu --profile")]
 pub(super) struct Args {
-    /// Samples: .npz with x [N,d] and optionally env [N], targets [E,d], names [d]; or .csv with a header
+    /// The samples: an .npz file with x [N,d] and optionally env [N], targets [E,d], names [d], or a .csv file with a header
     data: PathBuf,
-    /// Parameters of the model: a safetensors file, as 'skds fit' writes it or with the tensors alone
+    /// The model: a file from 'skds fit', or a safetensors file with the parameters alone
     #[arg(long, value_name = "FILE")]
     params: PathBuf,
-    /// Intervention targets for csv data: one row per environment, one 0/1 column per variable
+    /// The intervention targets of .csv data: one row per environment, one 0/1 column per variable
     #[arg(long, value_name = "FILE")]
     targets: Option<PathBuf>,
-    /// Which loss: skds or kds
-    #[arg(long, default_value = "skds")]
-    objective: Objective,
-    /// Which kernel: rbf, tilted-rbf or imq-plus
-    #[arg(long, default_value = "rbf")]
-    kernel: KernelKind,
-    /// Bandwidth of the kernel: a number above 0, or 'auto' for the median distance between samples.
-    /// IMQ+ has none and ignores it
-    #[arg(long, default_value = "auto", value_name = "H", allow_hyphen_values = true)]
-    bandwidth: Bandwidth,
-    /// Which pairs: linear (neighbouring rows), u (all pairs of different rows) or v (all pairs)
-    #[arg(long, default_value = "linear")]
-    estimator: Estimator,
-    /// Arithmetic: f32 or f64
-    #[arg(long, default_value = "f32")]
-    precision: Precision,
-    #[command(flatten)]
-    pub(super) device: DeviceArgs,
     /// Write the gradient of every parameter, under the parameter's name, to this safetensors file
     #[arg(long, value_name = "FILE")]
     grad: Option<PathBuf>,
-    /// Evaluate value and gradient N more times and report the time of one evaluation
-    #[arg(long, value_name = "N")]
-    repeat: Option<u32>,
-    /// Print the time of each stage of an evaluation with gradient, by the GPU's own clock
-    #[arg(long)]
-    profile: bool,
-    /// Seed of every random choice (the pairs that 'auto' takes its median from)
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
     /// Print one JSON object instead of text
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    settings: LossArgs,
+    #[command(flatten)]
+    computation: ComputationArgs,
+    #[command(flatten)]
+    device: DeviceArgs,
+}
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Loss")]
+struct LossArgs {
+    /// The loss: skds or kds [default: the model's, or skds]
+    #[arg(long)]
+    objective: Option<Objective>,
+    /// The kernel: rbf, tilted-rbf or imq-plus [default: the model's, or rbf]
+    #[arg(long)]
+    kernel: Option<KernelKind>,
+    /// Bandwidth of the kernel: a number above 0, or auto [default: the model's, or auto]
+    ///
+    /// 'auto' is the median distance between samples. The imq-plus kernel has no bandwidth and ignores this option.
+    #[arg(long, value_name = "H", allow_hyphen_values = true)]
+    bandwidth: Option<Bandwidth>,
+    /// The pairs of rows: linear (neighbouring rows), u (all different rows) or v (all) [default: the model's, or linear]
+    #[arg(long)]
+    estimator: Option<Estimator>,
+    /// Evaluate on the numbers as they are, even if the model's fit standardised them
+    #[arg(long)]
+    no_standardize: bool,
+}
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Computation")]
+struct ComputationArgs {
+    /// Floating-point precision: f32 or f64
+    #[arg(long, default_value = "f32")]
+    precision: Precision,
+    /// Evaluate value and gradient N more times, and report the time of one evaluation
+    #[arg(long, value_name = "N")]
+    repeat: Option<u32>,
+    /// Report the time of each stage of an evaluation with gradient, by the clock of the GPU
+    #[arg(long)]
+    profile: bool,
+    /// Seed of the pairs that the bandwidth 'auto' draws
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+}
+
+impl LossArgs {
+    fn given(&self) -> LossSettings {
+        let LossArgs { objective, kernel, bandwidth, estimator, no_standardize: as_is } = *self;
+        LossSettings { objective, kernel, bandwidth, estimator, as_is }
+    }
 }
 
 /// The arithmetic to use.
@@ -104,6 +134,12 @@ struct Report {
     device: String,
     precision: &'static str,
     seconds: f64,
+    /// The settings that the model's fit gave.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    from_model: Vec<&'static str>,
+    /// Whether the data was standardised, as in the model's fit.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    standardized: bool,
     #[serde(flatten)]
     repeated: Option<Repeated>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -118,26 +154,32 @@ struct Repeated {
     min_seconds: f64,
 }
 
-pub(super) fn run(args: &Args) -> Result<()> {
-    let mut data = Dataset::read_files(&args.data, args.targets.as_deref())?;
+impl Command for Args {
+    fn run(&self) -> Result<()> {
+        run(self)
+    }
+
+    fn looks_for_gpus(&self) -> bool {
+        self.device.may_be_gpu()
+    }
+
+    #[cfg(feature = "serve")]
+    fn run_remote(&self, remote: &super::remote::Remote) -> Result<()> {
+        remote::run(self, remote)
+    }
+}
+
+fn run(args: &Args) -> Result<()> {
+    let data = Dataset::read_files(&args.data, args.targets.as_deref())?;
     let model = Model::read(&args.params)?;
     model.check_variables(&data, "the data")?;
-    model.check_has_loss()?;
-    // The parameters of a fit in standard units are about the data in those units.
-    if let Some(units) = &model.standardization {
-        data = units.apply(&data);
-    }
-    let parameters = model.parameters;
-    parameters.check_fits(data.dim(), data.environments())?;
-    let kernel = match args.kernel {
-        kind if kind.has_bandwidth() => kind.with_bandwidth(args.bandwidth.resolve(&data, args.seed)?)?,
-        // There is nothing to look for in the data.
-        kind => kind.with_bandwidth(1.0)?,
-    };
-    let spec = LossSpec { objective: args.objective, kernel, estimator: args.estimator };
-    match args.precision {
-        Precision::F32 => evaluate::<f32>(args, args.device.engine()?.as_ref(), &data, &spec, &parameters),
-        Precision::F64 => evaluate::<f64>(args, args.device.engine()?.as_ref(), &data, &spec, &parameters),
+    let loss = ModelLoss::new(&model, &args.settings.given())?;
+    loss.parameters.check_fits(data.dim(), data.environments())?;
+    let data = loss.data(&data);
+    let spec = loss.spec(&data, args.computation.seed)?;
+    match args.computation.precision {
+        Precision::F32 => evaluate::<f32>(args, args.device.engine()?.as_ref(), &data, &spec, &loss),
+        Precision::F64 => evaluate::<f64>(args, args.device.engine()?.as_ref(), &data, &spec, &loss),
     }
 }
 
@@ -146,33 +188,34 @@ fn evaluate<T: engine::Precision>(
     engine: &dyn Engine<T>,
     data: &Dataset,
     spec: &LossSpec,
-    parameters: &Parameters<f64>,
+    model: &ModelLoss,
 ) -> Result<()> {
-    let parameters: Parameters<T> = parameters.cast();
-    let mut gradient = (args.grad.is_some() || args.repeat.is_some()).then(|| parameters.zeros_like());
+    let parameters: Parameters<T> = model.parameters.cast();
+    let mut gradient =
+        (args.grad.is_some() || args.computation.repeat.is_some()).then(|| parameters.zeros_like());
     let mut loss = engine.load(data, spec)?;
-    let watch = Watch::new("pairs", loss.progress(), loss.pairs());
+    let display = ProgressDisplay::new("pairs", loss.progress(), loss.pairs());
     let start = Instant::now();
     let value = loss.evaluate(&parameters, gradient.as_mut())?;
     let seconds = start.elapsed().as_secs_f64();
-    drop(watch);
+    drop(display);
     if let Some(gradient) = &gradient {
         check_finite(gradient)?;
     }
     let environment_losses = loss.environment_losses().to_vec();
-    let repeated = match (args.repeat, &mut gradient) {
+    let repeated = match (args.computation.repeat, &mut gradient) {
         (Some(repeat), Some(gradient)) if repeat > 0 => {
             // On a thread of the pool, as in training: entering it is no part of an evaluation.
             Some(rayon::scope(|_| time_repeats(repeat, loss.as_mut(), &parameters, gradient))?)
         }
         _ => None,
     };
-    let stages = match args.profile {
+    let stages = match args.computation.profile {
         true => args.device.gpu()?.load_gpu(data, spec)?.profile(&parameters)?,
         false => Vec::new(),
     };
-    if let (Some(path), Some(gradient)) = (&args.grad, &gradient) {
-        gradient.write(path)?;
+    if let (Some(path), Some(gradient)) = (&args.grad, gradient) {
+        model.gradient(gradient).write(path)?;
     }
     let report = Report {
         loss: value,
@@ -188,6 +231,8 @@ fn evaluate<T: engine::Precision>(
         device: engine.device(),
         precision: T::NAME,
         seconds,
+        from_model: model.from_model.clone(),
+        standardized: model.is_standardized(),
         repeated,
         stages,
     };
@@ -226,6 +271,20 @@ fn check_finite<T: Scalar>(gradient: &Parameters<T>) -> Result<()> {
     Ok(())
 }
 
+/// Where settings come from that nobody gave, and the units.
+fn settings_sentences(from_model: &[&str], standardized: bool) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some((last, others)) = from_model.split_last() {
+        let names =
+            if others.is_empty() { (*last).to_owned() } else { format!("{} and {last}", others.join(", ")) };
+        lines.push(format!("  settings   {names} from the model's fit"));
+    }
+    if standardized {
+        lines.push("  units      standard deviations, as in the model's fit".into());
+    }
+    lines
+}
+
 impl Report {
     fn to_text(&self, grad: Option<&std::path::Path>) -> String {
         let bandwidth = self.bandwidth.map_or(String::new(), |h| format!(", bandwidth {h:.6}"));
@@ -239,6 +298,7 @@ impl Report {
             ),
             format!("  device     {}, {}, {:.6} s", self.device, self.precision, self.seconds),
         ];
+        lines.extend(settings_sentences(&self.from_model, self.standardized));
         if let Some(r) = &self.repeated {
             lines.push(format!(
                 "  repeated   {} times, median {:.6} s, fastest {:.6} s with gradient",

@@ -1,4 +1,4 @@
-//! Shows how far a long evaluation is: a bar on a terminal, plain lines elsewhere.
+//! Shows the progress of long work: a bar on a terminal, plain lines elsewhere.
 
 use super::print_json;
 use crate::Progress;
@@ -14,25 +14,25 @@ use std::time::{Duration, Instant};
 /// Nothing is shown for work that ends sooner than this.
 const PATIENCE: Duration = Duration::from_millis(800);
 /// Time between plain lines.
-const LINE_EVERY: Duration = Duration::from_secs(5);
+pub(super) const LINE_EVERY: Duration = Duration::from_secs(5);
 
-/// Watches a counter from its creation until it is dropped. Writes to standard error only.
-pub(super) struct Watch {
+/// Shows a counter from its creation until it is dropped.
+pub(super) struct ProgressDisplay {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Watch {
-    /// Shows how much of `all` `what` ("pairs") is done.
+impl ProgressDisplay {
+    /// Shows on standard error how much of `all` `what` ("pairs") is done.
     pub fn new(what: &'static str, progress: Arc<Progress>, all: u64) -> Self {
-        Watch::start(move |waits| {
+        ProgressDisplay::start(move |waits| {
             if std::io::stderr().is_terminal() {
                 bar(&progress, all, waits);
             } else {
                 let start = Instant::now();
                 say!("{} of {all} {what}", progress.done());
                 lines(waits, || {
-                    let (so_far, rate, left) = standing(&progress, all, start);
+                    let (so_far, rate, left) = estimate(&progress, all, start);
                     match left {
                         Some(left) => {
                             let left = HumanDuration(Duration::from_secs_f64(left));
@@ -50,21 +50,26 @@ impl Watch {
 
     /// The same for programs: JSON lines on standard output.
     pub fn json(what: &'static str, progress: Arc<Progress>, all: u64) -> Self {
-        Watch::start(move |waits| {
+        ProgressDisplay::start(move |waits| {
             let start = Instant::now();
             let line = || {
-                let (done, rate, left) = standing(&progress, all, start);
-                let _ =
-                    print_json(&Standing { progress: what, done, all, per_second: rate, seconds_left: left });
+                let (done, rate, left) = estimate(&progress, all, start);
+                let _ = print_json(&ProgressLine {
+                    progress: what,
+                    done,
+                    all,
+                    per_second: rate,
+                    seconds_left: left,
+                });
             };
             line();
             lines(waits, line);
         })
     }
 
-    /// Says once what is done, if it takes a while: for work that does not count.
-    pub fn saying(what: String) -> Self {
-        Watch::start(move |_| say!("{what}"))
+    /// Shows a message once, if the work takes a while: for work that does not count.
+    pub fn message(what: String) -> Self {
+        ProgressDisplay::start(move |_| say!("{what}"))
     }
 
     fn start(show: impl FnOnce(&dyn Fn(Duration) -> bool) + Send + 'static) -> Self {
@@ -75,7 +80,7 @@ impl Watch {
                 show(&waits);
             }
         });
-        Watch { stop: Some(stop), thread: Some(thread) }
+        ProgressDisplay { stop: Some(stop), thread: Some(thread) }
     }
 }
 
@@ -95,8 +100,8 @@ fn lines(waits: &dyn Fn(Duration) -> bool, line: impl Fn()) {
     }
 }
 
-/// How much is done, how much per second, and the seconds that are left, once that can be told.
-fn standing(progress: &Progress, all: u64, start: Instant) -> (u64, f64, Option<f64>) {
+/// How much is done, how much per second, and an estimate of the seconds left once something is done.
+fn estimate(progress: &Progress, all: u64, start: Instant) -> (u64, f64, Option<f64>) {
     let done = progress.done();
     let rate = done as f64 / (start.elapsed() + PATIENCE).as_secs_f64();
     (done, rate, (done > 0).then(|| ((all - done.min(all)) as f64 / rate).min(1e9)))
@@ -104,7 +109,7 @@ fn standing(progress: &Progress, all: u64, start: Instant) -> (u64, f64, Option<
 
 /// How far work is, for programs.
 #[derive(Serialize)]
-struct Standing {
+struct ProgressLine {
     progress: &'static str,
     done: u64,
     all: u64,
@@ -112,7 +117,7 @@ struct Standing {
     seconds_left: Option<f64>,
 }
 
-impl Drop for Watch {
+impl Drop for ProgressDisplay {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {

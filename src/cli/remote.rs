@@ -1,4 +1,4 @@
-//! The client side of `skds serve`: the same commands, done by a service.
+//! The client side of `skds serve`: the same commands, run on a server.
 
 use super::print;
 use crate::data::Dataset;
@@ -21,7 +21,7 @@ pub(super) struct Remote {
     agent: ureq::Agent,
 }
 
-/// A job that has ended well.
+/// A job that has ended.
 #[derive(Deserialize)]
 pub(super) struct Ended {
     id: String,
@@ -77,7 +77,7 @@ impl Remote {
         self.checked(request.call().map_err(|error| self.gone(error))?)
     }
 
-    /// A refusal is the service's own sentence.
+    /// The response, or the error that the server gives as its reason.
     fn checked(
         &self,
         mut response: ureq::http::Response<ureq::Body>,
@@ -93,17 +93,14 @@ impl Remote {
     }
 
     fn json<T: DeserializeOwned>(&self, mut response: ureq::http::Response<ureq::Body>) -> Result<T> {
-        response
-            .body_mut()
-            .with_config()
-            .limit(u64::MAX)
-            .read_json()
-            .map_err(|error| Error::invalid(format!("{} answered with something else: {error}", self.url)))
+        response.body_mut().with_config().limit(u64::MAX).read_json().map_err(|error| {
+            Error::invalid(format!("{} sent an answer that cannot be read: {error}", self.url))
+        })
     }
 
     /// Uploads a dataset: an .npz as it is, anything else as .npz.
     pub fn upload_dataset(&self, path: &Path, targets: Option<&Path>) -> Result<String> {
-        // Read here first: what is wrong with it is said here, with its own path.
+        // Read here first, so that an error names the path on this machine.
         self.upload(&Dataset::read_files(path, targets)?, path, targets)
     }
 
@@ -145,14 +142,14 @@ impl Remote {
         std::fs::File::open(path).map_err(|source| Error::Io { action: "read", path: path.into(), source })
     }
 
-    /// Has a job done, and shows how it goes.
+    /// Runs a job and shows its progress.
     pub fn run(&self, request: &Request, json: bool) -> Result<Ended> {
         let body = serde_json::to_string(request).expect("requests serialise");
         let named: Named = self.json(self.post("/v1/jobs", body)?)?;
-        let goes_on = format!("the job goes on at the service: {}/#{}", self.url, named.id);
-        // Another handler has nothing to say of jobs elsewhere; there is none.
+        let continues = format!("the job continues on the server: {}/#{}", self.url, named.id);
+        // The only handler of this process: local fits set theirs elsewhere.
         let _ = ctrlc::set_handler(move || {
-            say!("{goes_on}");
+            say!("{continues}");
             std::process::exit(130);
         });
         let response = self.get(&format!("/v1/jobs/{}/events", named.id))?;
@@ -219,7 +216,7 @@ impl Remote {
         Ok(None)
     }
 
-    /// Brings a file that a job left.
+    /// Downloads a file of a job.
     pub fn fetch(&self, job: &Ended, name: &str, path: &Path) -> Result<()> {
         let response = self.get(&format!("/v1/jobs/{}/files/{name}", job.id))?;
         let mut reader = response.into_body().into_reader();
@@ -235,12 +232,12 @@ impl Remote {
     }
 }
 
-/// The device to ask for, if one is.
+/// The device to ask for, unless it is `auto`.
 pub(super) fn device(device: &crate::engine::Device) -> Option<String> {
     (*device != crate::engine::Device::Auto).then(|| device.to_string())
 }
 
-/// A name that the service gave.
+/// An id that the server gave.
 pub(super) fn id<T: TryFrom<String, Error = Error>>(text: String) -> Result<T> {
     T::try_from(text)
 }

@@ -1,10 +1,11 @@
 //! `skds sample`: draws from the stationary law of a model, as it is or under an intervention, or moves observed rows.
 
 #[cfg(feature = "serve")]
-pub(super) mod remote;
+mod remote;
 
+use super::command::Command;
 use super::device::DeviceArgs;
-use super::{print_report, progress::Watch};
+use super::{print_report, progress::ProgressDisplay};
 use crate::data::{DataFormat, Dataset};
 use crate::model::Model;
 use crate::predict::{Origin, Start, Treatment, predicted};
@@ -21,9 +22,14 @@ const TABLE_ROWS: usize = 40;
 /// Samples of a law if nothing is said.
 const SAMPLES: usize = 1000;
 
-/// Draw samples from the stationary law of a model, or move observed rows as it says.
+/// Draw samples from the stationary law of a model, or move observed rows as the model predicts
+///
+/// Without --from, the samples come from the model's own law. With --from, they are the observed rows of the first
+/// environment without targets, moved by the difference that the model predicts between no intervention and the one you
+/// describe. So they keep the law of the data, and only the effects come from the model.
 #[derive(clap::Args)]
-#[command(after_help = "Examples:
+#[command(after_long_help = "\
+Examples:
   # Mean and standard deviation of every variable, from 1000 samples
   skds sample model.safetensors
 
@@ -33,73 +39,103 @@ const SAMPLES: usize = 1000;
   # Under the fitted intervention of training environment 2
   skds sample model.safetensors --env 2 -o samples.csv
 
-  # What if something pushed gene1 up and doubled the noise of gene2?
+  # Push gene1 up and double the noise of gene2
   skds sample model.safetensors --shift gene1=1.5 --scale gene2=2
 
-  # What if gene1 had the mean 2.5 and gene3 the mean 0?
+  # Set the mean of gene1 to 2.5 and that of gene3 to 0
   skds sample model.safetensors --set gene1=2.5 --set gene3=0
 
-  # Where do the rows that were observed go? Their law is kept, only the model's effects are added
+  # Move observed rows
   skds sample model.safetensors --from train.npz --set gene1=2.5 -o moved.npz
 
-  # By simulation with a shorter step, as gene expression: never below 0
+  # Simulate gene expression, never below 0, with a shorter step
   skds sample model.safetensors --method euler --dt 0.002 --nonnegative")]
 pub(super) struct Args {
-    /// The model: a safetensors file
+    /// The model file
     model: PathBuf,
-    /// How many samples, at least 2. With --from so many of its rows, drawn without replacement
-    /// [default: 1000, with --from all rows]
+    /// Number of samples, at least 2 [default: 1000, or all rows with --from]
+    ///
+    /// With --from, rows are drawn without replacement.
     #[arg(short, long = "samples", value_name = "N")]
     n: Option<usize>,
-    /// Start from data instead of the model's law: the rows of the first environment without targets, moved by what the
-    /// model says changes between rest and the intervention
-    #[arg(long, value_name = "DATA")]
-    from: Option<PathBuf>,
-    /// The targets file of --from, for csv data
-    #[arg(long, value_name = "FILE", requires = "from")]
-    from_targets: Option<PathBuf>,
     /// Write the samples to this .npz or .csv file
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Under the fitted intervention of this training environment, counted from 0
-    #[arg(long, value_name = "K")]
-    env: Option<usize>,
-    /// Add V to the drift of variable NAME, on top of --env: in the data's units per unit of time. Repeatable
-    #[arg(long, value_name = "NAME=V")]
-    shift: Vec<String>,
-    /// Bring the mean of variable NAME to V, in the data's units, by a shift that is found. Repeatable
-    #[arg(long, value_name = "NAME=V")]
-    set: Vec<String>,
-    /// Multiply the noise of variable NAME by V, on top of --env. Repeatable
-    #[arg(long, value_name = "NAME=V")]
-    scale: Vec<String>,
-    /// exact: independent draws from the linear model's Gaussian law. euler: simulation, for every model.
-    /// auto: exact where it applies
-    #[arg(long, default_value = "auto")]
-    method: Method,
-    /// Simulation: the length of a step in time
-    #[arg(long, default_value_t = EulerSettings::default().dt, allow_hyphen_values = true)]
-    dt: f64,
-    /// Simulation: steps of every chain before its first sample
-    #[arg(long, value_name = "STEPS", default_value_t = EulerSettings::default().burn_in)]
-    burn_in: usize,
-    /// Simulation: steps between two samples of a chain. Fewer are faster, and the samples of a chain more alike
-    #[arg(long, value_name = "STEPS", default_value_t = EulerSettings::default().thin)]
-    thin: usize,
-    /// Simulation: chains side by side [default: one per sample, at most 1024, or 8192 on a GPU]
-    #[arg(long, value_name = "N")]
-    chains: Option<usize>,
-    /// Simulation: hold every variable at or above 0, in the units of the data, after every step
-    #[arg(long)]
-    nonnegative: bool,
-    #[command(flatten)]
-    pub(super) device: DeviceArgs,
-    /// Seed of every random choice
+    /// Seed of all random choices
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Print one JSON object instead of text
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    data: DataArgs,
+    #[command(flatten)]
+    intervention: InterventionArgs,
+    #[command(flatten)]
+    simulation: SimulationArgs,
+    #[command(flatten)]
+    device: DeviceArgs,
+}
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Observed rows")]
+struct DataArgs {
+    /// Move the rows of the first environment without targets in this data
+    #[arg(long, value_name = "DATA")]
+    from: Option<PathBuf>,
+    /// The intervention targets of --from, for .csv data
+    #[arg(long, value_name = "FILE", requires = "from")]
+    from_targets: Option<PathBuf>,
+}
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Intervention")]
+struct InterventionArgs {
+    /// Apply the fitted intervention of training environment K, counted from 0
+    #[arg(long, value_name = "K")]
+    env: Option<usize>,
+    /// Add V to the drift of variable NAME, in data units per unit of time; can be repeated
+    #[arg(long, value_name = "NAME=V")]
+    shift: Vec<String>,
+    /// Bring the mean of variable NAME to V, in data units, with a suitable shift; can be repeated
+    #[arg(long, value_name = "NAME=V")]
+    set: Vec<String>,
+    /// Multiply the noise of variable NAME by V; can be repeated
+    #[arg(long, value_name = "NAME=V")]
+    scale: Vec<String>,
+}
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Simulation")]
+struct SimulationArgs {
+    /// How to sample: exact, euler or auto
+    ///
+    /// 'exact' draws independent samples from the Gaussian law of a linear model. 'euler' simulates any model. 'auto' is exact
+    /// where that is possible.
+    #[arg(long, default_value = "auto")]
+    method: Method,
+    /// Time step
+    #[arg(long, default_value_t = EulerSettings::default().dt, allow_hyphen_values = true)]
+    dt: f64,
+    /// Steps of every chain before its first sample
+    #[arg(long, value_name = "STEPS", default_value_t = EulerSettings::default().burn_in)]
+    burn_in: usize,
+    /// Steps between two samples of a chain; fewer are faster, but make the samples more alike
+    #[arg(long, value_name = "STEPS", default_value_t = EulerSettings::default().thin)]
+    thin: usize,
+    /// Number of parallel chains [default: one per sample, at most 1024, or 8192 on a GPU]
+    #[arg(long, value_name = "N")]
+    chains: Option<usize>,
+    /// Keep every variable at or above 0, in data units, after every step
+    #[arg(long)]
+    nonnegative: bool,
+}
+
+impl SimulationArgs {
+    fn settings(&self) -> SampleSettings {
+        let SimulationArgs { method, dt, burn_in, thin, chains, nonnegative } = *self;
+        SampleSettings { method, euler: EulerSettings { dt, burn_in, thin, chains }, nonnegative }
+    }
 }
 
 /// What is printed.
@@ -133,25 +169,39 @@ struct Variable {
     sd: f64,
 }
 
-pub(super) fn run(args: &Args) -> Result<()> {
+impl Command for Args {
+    fn run(&self) -> Result<()> {
+        run(self)
+    }
+
+    fn looks_for_gpus(&self) -> bool {
+        self.device.may_be_gpu()
+    }
+
+    #[cfg(feature = "serve")]
+    fn run_remote(&self, remote: &super::remote::Remote) -> Result<()> {
+        remote::run(self, remote)
+    }
+}
+
+fn run(args: &Args) -> Result<()> {
     let model = Model::read(&args.model)?;
     if let Some(path) = &args.output {
         DataFormat::of(path, &model.names)?;
     }
     let treatment = treatment(args, &model)?;
-    let euler = EulerSettings { dt: args.dt, burn_in: args.burn_in, thin: args.thin, chains: args.chains };
-    euler.check()?;
-    let settings = SampleSettings { method: args.method, euler, nonnegative: args.nonnegative };
+    let settings = args.simulation.settings();
+    settings.euler.check()?;
     let method = settings.method_for(&model)?;
     let start_from = start_from(args, &model)?;
     let sampler = args.device.sampler(method)?;
     let start = Instant::now();
     let progress = Arc::new(Progress::default());
     let counted = start_from.counted(&sampler, &treatment, &settings);
-    let watch =
-        (method == Method::Euler && counted > 0).then(|| Watch::new("steps", progress.clone(), counted));
+    let display = (method == Method::Euler && counted > 0)
+        .then(|| ProgressDisplay::new("steps", progress.clone(), counted));
     let samples = predicted(&sampler, &model, &start_from, &treatment, &settings, args.seed, &progress)?;
-    drop(watch);
+    drop(display);
     let seconds = start.elapsed().as_secs_f64();
     let report = Report {
         n: samples.rows(),
@@ -170,22 +220,28 @@ pub(super) fn run(args: &Args) -> Result<()> {
 }
 
 fn treatment(args: &Args, model: &Model) -> Result<Treatment> {
-    let shift = assignments("--shift", &args.shift)?;
-    let scale = assignments("--scale", &args.scale)?;
-    Treatment::named(model, args.env, &shift, &scale, &assignments("--set", &args.set)?)
+    let shift = assignments("--shift", &args.intervention.shift)?;
+    let scale = assignments("--scale", &args.intervention.scale)?;
+    Treatment::named(
+        model,
+        args.intervention.env,
+        &shift,
+        &scale,
+        &assignments("--set", &args.intervention.set)?,
+    )
 }
 
 fn start_from(args: &Args, model: &Model) -> Result<Start> {
     if let Some(n) = args.n.filter(|n| *n < 2) {
         return Err(Error::invalid(format!("found -n {n}, expected at least 2 samples")));
     }
-    let Some(path) = &args.from else { return Ok(Start::Law(args.n.unwrap_or(SAMPLES))) };
-    let data = Dataset::read_files(path, args.from_targets.as_deref())?;
+    let Some(path) = &args.data.from else { return Ok(Start::Law(args.n.unwrap_or(SAMPLES))) };
+    let data = Dataset::read_files(path, args.data.from_targets.as_deref())?;
     Ok(Start::Data(Origin::of(model, &data)?.draw(args.n, args.seed)?))
 }
 
 fn from(args: &Args, start: &Start) -> Option<From> {
-    match (&args.from, start) {
+    match (&args.data.from, start) {
         (Some(data), Start::Data(origin)) => {
             Some(From { data: data.clone(), environment: origin.environment })
         }

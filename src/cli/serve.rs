@@ -1,5 +1,6 @@
 //! `skds serve`: everything else, over HTTP.
 
+use super::command::Command;
 use crate::engine::gpu::adapters::{self, GpuKind};
 use crate::engine::{Chosen, Device, Place};
 use crate::files::input;
@@ -9,105 +10,163 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The most seconds that anyone may be waited for.
+/// The longest time limit in seconds.
 const LONGEST: f64 = 86_400.0;
 
-/// Serve fits, samples, evaluations, losses and simulations over HTTP, with a page to watch them on.
+/// Run a server for fits, samples, evaluations, losses and simulations
+///
+/// Open the address in a browser for the page. The HTTP API is below /v1, its description at /v1/openapi.json, and metrics
+/// for Prometheus at /metrics. /healthz reports whether workers, database and disk work. Jobs and files survive a crash:
+/// queued jobs stay queued, and fits continue from their checkpoints.
+///
+/// The folder of --data must be new, empty, or the folder of a server. Only its owner can read it.
+///
+/// The server speaks plain HTTP. To serve other machines, put a reverse proxy with TLS, such as nginx or Caddy, in front of
+/// the loopback address and give the server a token. On any other address, the server does not start without one.
 #[derive(clap::Args)]
-#[command(
-    after_help = "The page is at the address itself, the API below /v1, its description at /v1/openapi.json, numbers
-for Prometheus at /metrics, and /healthz says whether workers, database and disk work. Jobs and files
-survive a crash: queued jobs stay queued, fits go on from their checkpoints. The folder of --data must be
-new, empty, or a service's own; only its user can read it.
-
-The service speaks plain HTTP. For other machines put TLS in front of it (a reverse proxy such as
-nginx or Caddy that forwards to the loopback address) and give it a token; on any address but the
-loopback it does not start without one.
-
+#[command(after_long_help = "\
 Examples:
-  # For this machine, then open http://127.0.0.1:8765
+  # For this machine; then open http://127.0.0.1:8765
   skds serve
 
-  # For a group, behind a proxy with TLS on this machine: everyone has a token and sees their own jobs
+  # For a group, behind a proxy with TLS: each person has a token and sees their own jobs
   skds serve --data /srv/skds --add-token anna
   skds serve --data /srv/skds --keep-days 30 --max-disk 100
 
-  # The same fit as on the command line, there
-  skds --server http://127.0.0.1:8765 fit train.npz -o model.safetensors"
-)]
+  # Run a fit on the server
+  skds --server http://127.0.0.1:8765 fit train.npz -o model.safetensors")]
 pub(super) struct Args {
-    /// Address and port; port 0 takes a free one
+    /// Listen on this address and port; port 0 takes a free one
     #[arg(long, default_value = "127.0.0.1:8765")]
     listen: SocketAddr,
-    /// The folder for the database, uploads and results
+    /// Keep the database, uploads and results in this folder
     #[arg(long, default_value = "skds-service", value_name = "DIR")]
     data: PathBuf,
-    /// A file with the token that clients must send; SKDS_TOKEN in the environment serves as well
-    #[arg(long, value_name = "FILE")]
-    token_file: Option<PathBuf>,
-    /// Make a token for NAME, print it and end; a service that runs with this folder knows it at once
-    #[arg(long, value_name = "NAME", group = "tokens")]
-    add_token: Option<String>,
-    /// Take the token of NAME back and end; a service that runs with this folder refuses it at once
-    #[arg(long, value_name = "NAME", group = "tokens")]
-    revoke_token: Option<String>,
-    /// Print the names of all tokens and end
-    #[arg(long, group = "tokens")]
-    list_tokens: bool,
-    /// Make a new database for a folder that has lost its own: datasets and models are kept, files of jobs moved aside
+    /// The devices: auto (the CPU and every hardware GPU), cpu, gpu, or an index or part of a name
+    #[arg(long, default_value = "auto", value_name = "DEVICE")]
+    device: Device,
+    /// Make a new database for a folder that lost its own: keep datasets and models, and move files of jobs aside
     #[arg(long)]
     recover: bool,
-    /// Where to compute: auto (the CPU and every real GPU), cpu, gpu, or the index or a part of the name of one
-    #[arg(long, default_value = "auto", value_name = "DEVICE")]
-    pub(super) device: Device,
-    /// Remove finished jobs after so many days, and data that no job on record uses
-    #[arg(long, value_name = "DAYS")]
-    keep_days: Option<f64>,
-    /// Remove finished jobs, oldest first, while the folder takes more than so many GiB
-    #[arg(long, value_name = "GIB")]
-    max_disk: Option<f64>,
-    /// The largest upload, in MiB
-    #[arg(long, value_name = "MIB", default_value_t = Limits::default().upload_bytes >> 20)]
-    max_upload: u64,
-    /// The most variables
-    #[arg(long, value_name = "D", default_value_t = Limits::default().variables)]
-    max_variables: usize,
-    /// The most memory that a job may need, in MiB
-    #[arg(long, value_name = "MIB", default_value_t = Limits::default().job_bytes >> 20)]
-    max_memory: u64,
-    /// The longest that a job may take, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = Limits::default().job_seconds)]
-    max_seconds: f64,
-    /// The most jobs that may wait
-    #[arg(long, value_name = "N", default_value_t = Limits::default().queued)]
-    max_queued: usize,
-    /// The most jobs of one client that may wait, by its token or else its address
-    #[arg(long, value_name = "N", default_value_t = Limits::default().queued_each)]
-    max_queued_each: usize,
-    /// The most connections at a time; more file handles are asked for if need be
-    #[arg(long, value_name = "N", default_value_t = Limits::default().connections)]
-    max_connections: usize,
-    /// How long a client may take for the head of a request, between two parts of a body or an answer, and between two
-    /// requests, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = Limits::default().patience.as_secs_f64())]
-    patience: f64,
-    /// The longest that the service takes to end after Ctrl-C or a polite kill, in seconds; a second one ends it at once
-    #[arg(long, value_name = "SECONDS", default_value_t = Limits::default().shutdown.as_secs_f64())]
-    shutdown: f64,
+    #[command(flatten)]
+    tokens: TokenArgs,
+    #[command(flatten)]
+    storage: StorageArgs,
+    #[command(flatten)]
+    limits: LimitArgs,
     /// Evaluate every loss alone, to compare
     #[arg(long, hide = true)]
     no_batching: bool,
 }
 
+#[derive(clap::Args)]
+#[command(next_help_heading = "Tokens")]
+struct TokenArgs {
+    /// Require the token in this file from all clients; SKDS_TOKEN in the environment does the same
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Create a token for NAME, print it and exit; a running server accepts it at once
+    #[arg(long, value_name = "NAME", group = "tokens")]
+    add_token: Option<String>,
+    /// Revoke the token of NAME and exit; a running server refuses it at once
+    #[arg(long, value_name = "NAME", group = "tokens")]
+    revoke_token: Option<String>,
+    /// Print the names of all tokens and exit
+    #[arg(long, group = "tokens")]
+    list_tokens: bool,
+}
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Storage")]
+struct StorageArgs {
+    /// Delete finished jobs after this many days, and data that no job uses
+    #[arg(long, value_name = "DAYS")]
+    keep_days: Option<f64>,
+    /// Delete finished jobs, oldest first, while the folder is larger than this many GiB
+    #[arg(long, value_name = "GIB")]
+    max_disk: Option<f64>,
+}
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Limits")]
+struct LimitArgs {
+    /// Largest upload, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = Limits::default().upload_bytes >> 20)]
+    max_upload: u64,
+    /// Largest number of variables
+    #[arg(long, value_name = "D", default_value_t = Limits::default().variables)]
+    max_variables: usize,
+    /// Largest memory of a job, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = Limits::default().job_bytes >> 20)]
+    max_memory: u64,
+    /// Longest time of a job, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = Limits::default().job_seconds)]
+    max_seconds: f64,
+    /// Largest number of waiting jobs
+    #[arg(long, value_name = "N", default_value_t = Limits::default().queued)]
+    max_queued: usize,
+    /// Largest number of waiting jobs per client, by its token or else its address
+    #[arg(long, value_name = "N", default_value_t = Limits::default().queued_each)]
+    max_queued_each: usize,
+    /// Largest number of connections at a time; the server raises its limit of open files if necessary
+    #[arg(long, value_name = "N", default_value_t = Limits::default().connections)]
+    max_connections: usize,
+    /// Time limit for a silent client, in seconds
+    ///
+    /// It applies to the head of a request, between two parts of a body or an answer, and between two requests.
+    #[arg(long, value_name = "SECONDS", default_value_t = Limits::default().patience.as_secs_f64())]
+    patience: f64,
+    /// Longest time to shut down after Ctrl-C or SIGTERM, in seconds; a second signal ends the server at once
+    #[arg(long, value_name = "SECONDS", default_value_t = Limits::default().shutdown.as_secs_f64())]
+    shutdown: f64,
+}
+
+/// A number above 0, or none.
+fn above(name: &str, value: Option<f64>) -> Result<Option<f64>> {
+    match value {
+        Some(value) if !(value > 0.0 && value.is_finite()) => {
+            Err(Error::invalid(format!("{name} is {value}, expected a number above 0")))
+        }
+        value => Ok(value),
+    }
+}
+
+fn seconds(name: &str, value: f64) -> Result<Duration> {
+    match value {
+        value if value > 0.0 && value <= LONGEST => Ok(Duration::from_secs_f64(value)),
+        value => {
+            Err(Error::invalid(format!("{name} is {value} s, expected more than 0 and at most {LONGEST}")))
+        }
+    }
+}
+
+impl LimitArgs {
+    fn limits(&self) -> Result<Limits> {
+        let mebibytes = |count: u64| count.saturating_mul(1 << 20);
+        Ok(Limits {
+            upload_bytes: mebibytes(self.max_upload),
+            variables: self.max_variables,
+            job_bytes: mebibytes(self.max_memory),
+            job_seconds: above("--max-seconds", Some(self.max_seconds))?.unwrap_or(f64::INFINITY),
+            queued: self.max_queued,
+            queued_each: self.max_queued_each,
+            connections: self.max_connections,
+            patience: seconds("--patience", self.patience)?,
+            shutdown: seconds("--shutdown", self.shutdown)?,
+            ..Limits::default()
+        })
+    }
+}
+
 impl Args {
     fn token(&self) -> Result<Option<String>> {
-        let token = match &self.token_file {
+        let token = match &self.tokens.token_file {
             Some(path) => Some(input::text(path)?),
             None => std::env::var("SKDS_TOKEN").ok(),
         };
         match token.map(|token| token.trim().to_owned()) {
             Some(token) if token.len() < 16 => {
-                Err(Error::invalid(format!("the token has {} letters, expected at least 16", token.len())))
+                Err(Error::invalid(format!("the token has {} characters, expected at least 16", token.len())))
             }
             token => Ok(token),
         }
@@ -144,52 +203,37 @@ fn program() -> Result<PathBuf> {
     std::env::current_exe().map_err(|source| Error::Io { action: "find", path: path(), source })
 }
 
-pub(super) fn run(args: &Args) -> Result<()> {
+impl Command for Args {
+    fn run(&self) -> Result<()> {
+        run(self)
+    }
+
+    fn looks_for_gpus(&self) -> bool {
+        self.device != Device::Cpu
+    }
+}
+
+fn run(args: &Args) -> Result<()> {
     keep_private();
-    if let Some(name) = &args.add_token {
+    if let Some(name) = &args.tokens.add_token {
         return super::print(&tokens::add(&args.data, name)?);
     }
-    if let Some(name) = &args.revoke_token {
+    if let Some(name) = &args.tokens.revoke_token {
         return tokens::revoke(&args.data, name);
     }
-    if args.list_tokens {
+    if args.tokens.list_tokens {
         return tokens::names(&args.data)?.iter().try_for_each(|name| super::print(name));
     }
-    let above = |name: &str, value: Option<f64>| match value {
-        Some(value) if !(value > 0.0 && value.is_finite()) => {
-            Err(Error::invalid(format!("{name} is {value}, expected a number above 0")))
-        }
-        value => Ok(value),
-    };
-    let seconds = |name: &str, value: f64| match value {
-        value if value > 0.0 && value <= LONGEST => Ok(Duration::from_secs_f64(value)),
-        value => {
-            Err(Error::invalid(format!("{name} is {value} s, expected more than 0 and at most {LONGEST}")))
-        }
-    };
-    let mebibytes = |count: u64| count.saturating_mul(1 << 20);
-    let limits = Limits {
-        upload_bytes: mebibytes(args.max_upload),
-        variables: args.max_variables,
-        job_bytes: mebibytes(args.max_memory),
-        job_seconds: above("--max-seconds", Some(args.max_seconds))?.unwrap_or(f64::INFINITY),
-        queued: args.max_queued,
-        queued_each: args.max_queued_each,
-        connections: args.max_connections,
-        patience: seconds("--patience", args.patience)?,
-        shutdown: seconds("--shutdown", args.shutdown)?,
-        ..Limits::default()
-    };
     let options = Options {
         listen: args.listen,
         data: args.data.clone(),
         token: args.token()?,
         recover: args.recover,
-        limits,
+        limits: args.limits.limits()?,
         places: args.places()?,
         batching: !args.no_batching,
-        keep_days: above("--keep-days", args.keep_days)?,
-        max_disk: above("--max-disk", args.max_disk)?.map(|gib| (gib * f64::from(1 << 30)) as u64),
+        keep_days: above("--keep-days", args.storage.keep_days)?,
+        max_disk: above("--max-disk", args.storage.max_disk)?.map(|gib| (gib * f64::from(1 << 30)) as u64),
         program: program()?,
     };
     // The one line on standard output: programs that start a service read the port there.

@@ -1,7 +1,8 @@
 //! `skds validate`: can this device be trusted? Compares it with the f64 CPU engine.
 
+use super::command::Command;
 use super::device::DeviceArgs;
-use super::{print_report, progress::Watch};
+use super::{print_report, progress::ProgressDisplay};
 use crate::engine::Engine;
 use crate::engine::validate::{Comparison, FULL_SHAPES, MODELS, QUICK_SHAPES, TOLERANCE, cases, compare};
 use crate::kernel::KernelKind;
@@ -11,30 +12,30 @@ use serde::Serialize;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Compare a device with the f64 CPU engine over everything it can compute.
+/// Check a device against the CPU engine in double precision
+///
+/// Run this on a new GPU before you rely on it. The command compares losses and gradients for every kernel, estimator and
+/// model. It exits with 1 if any of them differs too much.
 #[derive(clap::Args)]
-#[command(
-    after_help = "Run this on a new card before you trust it. Exits with 1 if anything differs too much.
-
+#[command(after_long_help = "\
 Examples:
-  # A few seconds
+  # A check of a few seconds
   skds validate --quick --device gpu
 
-  # Every shape, with progress; takes minutes on a software adapter
-  skds validate --device 0"
-)]
+  # All shapes; takes minutes on a software adapter
+  skds validate --device 0")]
 pub(super) struct Args {
-    /// Small shapes only: takes seconds
+    /// Check small shapes only, in seconds
     #[arg(long)]
     quick: bool,
-    #[command(flatten)]
-    pub(super) device: DeviceArgs,
-    /// Seed of samples and parameters
+    /// Seed of the random samples and parameters
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Print one JSON object instead of a table
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    device: DeviceArgs,
 }
 
 /// What is printed.
@@ -60,12 +61,22 @@ struct Row {
     passed: bool,
 }
 
-pub(super) fn run(args: &Args) -> Result<()> {
+impl Command for Args {
+    fn run(&self) -> Result<()> {
+        run(self)
+    }
+
+    fn looks_for_gpus(&self) -> bool {
+        self.device.may_be_gpu()
+    }
+}
+
+fn run(args: &Args) -> Result<()> {
     let start = Instant::now();
     let engine: Box<dyn Engine<f32>> = args.device.engine()?;
     let all = cases(if args.quick { QUICK_SHAPES } else { FULL_SHAPES });
     let progress = Arc::new(Progress::default());
-    let watch = Watch::new("comparisons", progress.clone(), all.len() as u64);
+    let watch = ProgressDisplay::new("comparisons", progress.clone(), all.len() as u64);
     let mut found = Vec::new();
     for case in all {
         found.push(compare(engine.as_ref(), case, args.seed)?);

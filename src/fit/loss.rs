@@ -177,9 +177,9 @@ impl ModelLoss {
     /// What is evaluated on `data`, which is in the units of the evaluation; random choices follow from `seed`.
     pub fn spec(&self, data: &Dataset, seed: u64) -> Result<LossSpec> {
         let kernel = match self.kernel {
-            // IMQ+ has no bandwidth: there is nothing to look for in the data.
-            KernelKind::ImqPlus => self.kernel.with_bandwidth(1.0)?,
-            _ => self.kernel.with_bandwidth(self.bandwidth.resolve(data, seed)?)?,
+            kind if kind.has_bandwidth() => kind.with_bandwidth(self.bandwidth.resolve(data, seed)?)?,
+            // There is nothing to look for in the data.
+            kind => kind.with_bandwidth(1.0)?,
         };
         Ok(LossSpec { objective: self.objective, kernel, estimator: self.estimator })
     }

@@ -70,7 +70,7 @@ fn shards_are_the_whole_cells_are_kept_and_damage_is_mended() {
     std::fs::write(&before[0].0, "{\"system\": \"A\"").unwrap();
     std::fs::remove_file(&before[1].0).unwrap();
     let (_, warned) = passes(&["run", &plan, "-o", &whole]);
-    assert!(warned.contains("is no finished cell") && warned.contains("computed anew"), "{warned}");
+    assert!(warned.contains("is damaged") && warned.contains("is computed again"), "{warned}");
     let after = times();
     assert_eq!(after[2..], before[2..]);
     assert_eq!(std::fs::read_to_string(format!("{whole}/results.csv")).unwrap(), results);

@@ -89,7 +89,7 @@ fn what_a_service_refuses_or_does_not_have_is_said() {
     let known = ["fit", &train, "-o", &out, "--edges", &wrong];
     refused(&server.url, &known, "wrong.csv: line 2: unknown variable 'rain'");
     refused(&server.url, &["fit", "nowhere.npz", "-o", &out], "cannot read nowhere.npz");
-    refused(&server.url, &["devices"], "a command that services do not have");
+    refused(&server.url, &["devices"], "does not run on a server");
     refused("http://127.0.0.1:9", &["fit", &train, "-o", &out], "does not answer");
     refused("over there", &["fit", &train, "-o", &out], "expected an address like http://");
     assert!(!Path::new(&out).exists());

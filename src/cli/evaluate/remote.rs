@@ -8,7 +8,7 @@ use crate::model::Model;
 use crate::serve::{EvaluateRequest, Request};
 
 /// The same predictions by a service.
-pub(in crate::cli) fn run(args: &Args, remote: &Remote) -> Result<()> {
+pub(super) fn run(args: &Args, remote: &Remote) -> Result<()> {
     // What is wrong is said before anything is sent.
     train(args, &Model::read(&args.model)?)?;
     let from = args.from.as_ref().map(|from| remote.upload_dataset(from, args.from_targets.as_deref()));

@@ -11,7 +11,7 @@ use crate::{Error, Result};
 use std::time::Instant;
 
 /// The same samples by a service.
-pub(in crate::cli) fn run(args: &Args, remote: &Remote) -> Result<()> {
+pub(super) fn run(args: &Args, remote: &Remote) -> Result<()> {
     let model = Model::read(&args.model)?;
     if let Some(path) = &args.output {
         DataFormat::of(path, &model.names)?;
@@ -19,21 +19,23 @@ pub(in crate::cli) fn run(args: &Args, remote: &Remote) -> Result<()> {
     // What is wrong is said before anything is sent.
     treatment(args, &model)?;
     let start_from = start_from(args, &model)?;
-    let origin = args.from.as_ref().map(|from| remote.upload_dataset(from, args.from_targets.as_deref()));
+    let origin =
+        args.data.from.as_ref().map(|from| remote.upload_dataset(from, args.data.from_targets.as_deref()));
+    let (intervention, simulation) = (&args.intervention, &args.simulation);
     let request = Request::Sample(SampleRequest {
         model: remote::id(remote.upload_model(&args.model)?)?,
         n: args.n,
         from: origin.transpose()?.map(remote::id).transpose()?,
-        env: args.env,
-        shift: assignments("--shift", &args.shift)?,
-        scale: assignments("--scale", &args.scale)?,
-        set: assignments("--set", &args.set)?,
-        method: args.method,
-        dt: Some(args.dt),
-        burn_in: Some(args.burn_in),
-        thin: Some(args.thin),
-        chains: args.chains,
-        nonnegative: args.nonnegative,
+        env: intervention.env,
+        shift: assignments("--shift", &intervention.shift)?,
+        scale: assignments("--scale", &intervention.scale)?,
+        set: assignments("--set", &intervention.set)?,
+        method: simulation.method,
+        dt: Some(simulation.dt),
+        burn_in: Some(simulation.burn_in),
+        thin: Some(simulation.thin),
+        chains: simulation.chains,
+        nonnegative: simulation.nonnegative,
         seed: args.seed,
         device: remote::device(&args.device.device),
     });
@@ -47,7 +49,8 @@ pub(in crate::cli) fn run(args: &Args, remote: &Remote) -> Result<()> {
     let fetched = folder.path().join("samples.npz");
     remote.fetch(&job, "samples.npz", &fetched)?;
     let data = Dataset::read(&fetched)?;
-    let method = SampleSettings { method: args.method, ..SampleSettings::default() }.method_for(&model)?;
+    let method =
+        SampleSettings { method: simulation.method, ..SampleSettings::default() }.method_for(&model)?;
     let report = Report {
         n: data.samples().rows(),
         method: method.name(),

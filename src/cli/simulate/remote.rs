@@ -8,7 +8,7 @@ use crate::files::output::create_folder;
 use crate::serve::{Request, SimulateRequest};
 
 /// The same system by a service.
-pub(in crate::cli) fn run(args: &Args, remote: &Remote) -> Result<()> {
+pub(super) fn run(args: &Args, remote: &Remote) -> Result<()> {
     let settings = args.settings()?;
     settings.check()?;
     let request = Request::Simulate(SimulateRequest { settings: Box::new(settings) });

@@ -1,7 +1,9 @@
 //! The part of `skds fit` that the exact solver does.
 
-use super::print_report;
-use super::progress::Watch;
+use super::args::Args;
+use crate::cli::advice::with_options;
+use crate::cli::print_report;
+use crate::cli::progress::ProgressDisplay;
 use crate::engine::Engine;
 use crate::engine::gpu::GpuEngine;
 use crate::fit::{ExactFit, PreparedFit, Stability, Support, Tuning};
@@ -38,24 +40,19 @@ struct Report<'a> {
     constant: &'a [String],
 }
 
-pub(super) fn run(
-    problem: &PreparedFit,
-    gpu: Option<&GpuEngine>,
-    path: &Path,
-    bootstrap: Option<usize>,
-    json: bool,
-) -> Result<()> {
+pub(super) fn run(args: &Args, prepared: &PreparedFit, gpu: Option<&GpuEngine>) -> Result<()> {
+    let (path, json, bootstrap) = (&args.output.file, args.output.json, args.choice.bootstrap);
     let start = Instant::now();
     let progress = Arc::new(Progress::default());
-    let watch = if json { Watch::json } else { Watch::new };
-    let shown = watch("fits", progress.clone(), problem.fit_count());
-    let mut fit = problem.solve(gpu, &progress)?;
+    let display = if json { ProgressDisplay::json } else { ProgressDisplay::new };
+    let shown = display("fits", progress.clone(), prepared.fit_count());
+    let mut fit = prepared.solve(gpu, &progress)?;
     drop(shown);
     let seconds = start.elapsed().as_secs_f64();
     if let Some(count) = bootstrap {
         let progress = Arc::new(Progress::default());
-        let shown = watch("resamples", progress.clone(), count as u64);
-        fit.model.intervals = Some(Box::new(problem.bootstrap(fit.tuning.as_ref(), count, &progress)?));
+        let shown = display("resamples", progress.clone(), count as u64);
+        fit.model.intervals = Some(Box::new(prepared.bootstrap(fit.tuning.as_ref(), count, &progress)?));
         drop(shown);
     }
     report::write_exact(&fit, path)?;
@@ -71,27 +68,27 @@ pub(super) fn run(
         u_form_is_not_convex: fit.fell_back,
         bandwidth: match leading {
             Some(cell) => cell.bandwidth,
-            None => problem.recipe.solver.fixed().and(problem.spec.loss.kernel.bandwidth()),
+            None => prepared.recipe.solver.fixed().and(prepared.spec.loss.kernel.bandwidth()),
         },
         lambda: match leading {
             Some(cell) => Some(cell.lambda),
-            None => problem.recipe.solver.strength().map(|strength| strength.lambda),
+            None => prepared.recipe.solver.strength().map(|strength| strength.lambda),
         },
         seconds,
         bootstrap,
         stability: fit.stability.clone(),
-        support: problem.support(&fit.model),
+        support: prepared.support(&fit.model),
         tuning: fit.tuning.as_ref(),
-        constant: problem.constant_variables(),
+        constant: prepared.constant_variables(),
     };
-    print_report(json, &answer, || to_text(&answer, problem, &fit))
+    print_report(json, &answer, || to_text(&answer, prepared, &fit))
 }
 
-fn to_text(report: &Report<'_>, problem: &PreparedFit, fit: &ExactFit) -> String {
-    let mut lines = vec![fit.title(problem)];
+fn to_text(report: &Report<'_>, prepared: &PreparedFit, fit: &ExactFit) -> String {
+    let mut lines = vec![fit.title(prepared)];
     let mut say = |line: String| lines.push(format!("  {line}"));
-    fit.findings(problem, &report.support).into_iter().for_each(&mut say);
-    fit.computation(problem, &report.device, report.seconds).into_iter().for_each(&mut say);
+    fit.findings(prepared, &report.support).iter().for_each(|finding| say(with_options(finding)));
+    fit.computation(prepared, &report.device, report.seconds).into_iter().for_each(&mut say);
     if let Some(count) = report.bootstrap {
         say(format!(
             "The model has 95 % intervals from {count} resamples of the rows. 'skds graph' shows them."
