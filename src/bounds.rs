@@ -1,13 +1,13 @@
-//! Bounds of the numbers that people give, looked at before anything is allocated.
+//! Bounds on the numbers that users give, checked before anything is allocated.
 
 use crate::{Error, Result};
 
-/// Bytes that one piece of work may take, whoever asks for it; a service has bounds of its own below that.
+/// The most bytes that one piece of work may take. A service sets lower bounds.
 const MOST_BYTES: f64 = (16u64 << 30) as f64;
-/// The shortest step of a simulation, and the longest. Shorter ones add nothing to where a chain is.
+/// The shortest and the longest time step of a simulation. Shorter steps would not change a state.
 const STEP: (f64, f64) = (1e-9, 1e3);
 
-/// A count from `least` to `most`.
+/// Checks that a count is from `least` to `most`.
 pub(crate) fn within(name: &str, value: usize, least: usize, most: usize) -> Result<()> {
     match value {
         value if value < least => {
@@ -18,7 +18,7 @@ pub(crate) fn within(name: &str, value: usize, least: usize, most: usize) -> Res
     }
 }
 
-/// The length of a simulation's step.
+/// Checks the time step of a simulation.
 pub(crate) fn step(name: &str, value: f64) -> Result<()> {
     let (least, most) = STEP;
     match value {
@@ -30,7 +30,7 @@ pub(crate) fn step(name: &str, value: f64) -> Result<()> {
     }
 }
 
-/// Memory for something, in bytes.
+/// Checks the memory that `what` needs, in bytes.
 pub(crate) fn room(bytes: f64, what: impl FnOnce() -> String) -> Result<()> {
     let gibibyte = (1u64 << 30) as f64;
     match bytes > MOST_BYTES {
@@ -44,7 +44,7 @@ pub(crate) fn room(bytes: f64, what: impl FnOnce() -> String) -> Result<()> {
     }
 }
 
-/// Bytes for people.
+/// A number of bytes in readable units.
 pub(crate) fn bytes(count: u64) -> String {
     let mib = count as f64 / f64::from(1 << 20);
     if mib < 1.0 {

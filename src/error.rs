@@ -1,4 +1,4 @@
-//! Every way a request can fail, in sentences a person can act on.
+//! The errors of this crate. Each is a sentence that says what was found, what was expected, and what to do.
 
 use std::path::PathBuf;
 
@@ -24,22 +24,22 @@ pub enum Error {
         /// What was found and what was expected.
         problem: String,
     },
-    /// Values that are each valid but do not fit together, or an impossible setting.
+    /// A setting is out of bounds, or values that are valid by themselves do not fit together.
     #[error("{0}")]
     Invalid(String),
-    /// A computation on valid input has no finite result: a loss or gradient is NaN, a process runs away.
+    /// A computation on valid input has no finite result: a loss or gradient is NaN, or a simulated process diverges.
     #[error("{0}")]
     NonFinite(String),
-    /// The work was told to stop ([`Progress::stop`](crate::Progress::stop)).
+    /// The work was stopped by [`Progress::stop`](crate::Progress::stop).
     #[error("the work was stopped")]
     Stopped,
-    /// The work itself broke: a program that was called failed, or this one has a mistake.
+    /// The work itself failed: an external program failed, or this crate has a bug.
     #[error("{0}")]
     Failed(String),
-    /// A device computed something else than the reference did.
+    /// The result of a device differs from that of the reference.
     #[error("{0}")]
     Mismatch(String),
-    /// A GPU failed. The engine can be made anew and the work done again.
+    /// A GPU failed. A new engine can repeat the work.
     #[error("{device}: {failure}")]
     Device {
         /// The adapter's name.
@@ -54,7 +54,7 @@ pub enum Error {
 #[non_exhaustive]
 pub enum DeviceFailure {
     /// The device was reset, unplugged, or its driver died.
-    #[error("the device was lost ({0}); the work can be done again on a new one")]
+    #[error("the device was lost ({0}); run the work again on a new one")]
     Lost(String),
     /// An allocation failed although it was within the budget.
     #[error("the device ran out of memory ({0}); close other programs or use the CPU engine")]
@@ -65,7 +65,7 @@ pub enum DeviceFailure {
     /// The device could not be opened.
     #[error("the device could not be opened ({0}); use the CPU engine")]
     Unavailable(String),
-    /// The driver refused a command, or did something else that it should not.
+    /// The driver refused a command or failed in another way.
     #[error("the driver failed ({0}); use the CPU engine")]
     Driver(String),
 }
@@ -76,7 +76,7 @@ impl Error {
         Error::File { path: path.into(), problem: shortened(problem.into()) }
     }
 
-    /// What a panic left: a mistake of this program.
+    /// The error that a panic, which is a bug, turns into.
     pub(crate) fn panicked(panic: &(dyn std::any::Any + Send)) -> Self {
         let text = panic.downcast_ref::<&str>().copied();
         let text =
@@ -96,7 +96,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// Bytes of a sentence that are kept, at its beginning and at its end.
 const KEPT: (usize, usize) = (1500, 500);
 
-/// A sentence without its middle, if that is long: what was found may be a whole file in one word, and nobody reads that.
+/// A sentence without its middle, if it is long: what was found may be a whole file in one word.
 pub(crate) fn shortened(sentence: String) -> String {
     if sentence.len() <= KEPT.0 + KEPT.1 {
         return sentence;

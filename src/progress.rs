@@ -1,11 +1,10 @@
-//! How far long work is, and whether it shall stop.
+//! Progress of long work, and a request to stop it.
 
 use crate::{Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Shared by who works and who watches: a counter that the work raises, and a wish to stop that it looks for whenever it
-/// does.
+/// A counter that long work raises, and a request to stop that it checks each time. The worker and its observers share it.
 ///
 /// ```
 /// use skds::{Error, Progress};
@@ -20,45 +19,45 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 #[derive(Debug, Default)]
 pub struct Progress {
     done: Arc<AtomicU64>,
-    /// Units that were done before what this counts.
+    /// Units that other work had done before.
     before: u64,
     stopped: Arc<AtomicBool>,
 }
 
 impl Progress {
-    /// Units that are done: steps, pairs, fits, as the work says.
+    /// The number of units done. The work defines the unit: a step, a pair, a fit.
     pub fn done(&self) -> u64 {
         self.done.load(Ordering::Relaxed)
     }
 
-    /// So many more are done; an error if the work shall stop.
+    /// Adds finished units. Returns [`Error::Stopped`] if a stop was requested.
     pub fn add(&self, units: u64) -> Result<()> {
         self.done.fetch_add(units, Ordering::Relaxed);
         self.check()
     }
 
-    /// So many are done by now; an error if the work shall stop.
+    /// Sets the number of finished units. Returns [`Error::Stopped`] if a stop was requested.
     pub fn set(&self, units: u64) -> Result<()> {
         self.done.store(self.before + units, Ordering::Relaxed);
         self.check()
     }
 
-    /// Asks the work to stop: it ends with [`Error::Stopped`] the next time it counts.
+    /// Requests a stop: the work ends with [`Error::Stopped`] the next time it counts.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
     }
 
-    /// An error if the work shall stop.
+    /// Returns [`Error::Stopped`] if a stop was requested.
     pub fn check(&self) -> Result<()> {
         if self.stopped.load(Ordering::Relaxed) { Err(Error::Stopped) } else { Ok(()) }
     }
 
-    /// For a part of the work, with a count of its own: it stops when the whole does.
+    /// Progress of a part of the work: it has its own count and stops with the whole.
     pub fn part(&self) -> Progress {
         Progress { stopped: self.stopped.clone(), ..Progress::default() }
     }
 
-    /// For work that comes after so many units of other work, and sets how many of its own are done.
+    /// Progress of work that follows `units` of other work and counts its own with [`set`](Self::set).
     pub(crate) fn after(&self, units: u64) -> Progress {
         Progress { done: self.done.clone(), before: self.before + units, stopped: self.stopped.clone() }
     }

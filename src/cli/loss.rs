@@ -215,7 +215,7 @@ fn evaluate<T: engine::Precision>(
         false => Vec::new(),
     };
     if let (Some(path), Some(gradient)) = (&args.grad, gradient) {
-        model.gradient(gradient).write(path)?;
+        model.gradient(gradient)?.write(path)?;
     }
     let report = Report {
         loss: value,

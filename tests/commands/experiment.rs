@@ -228,6 +228,11 @@ fn a_program_that_takes_too_long_is_ended_with_what_it_started() {
     }
     for name in ["child", "left"] {
         let id = std::fs::read_to_string(at(name)).unwrap();
+        // A signal has been sent; the process may need a moment to be gone, but not an hour.
+        let patience = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while runs(id.trim()) && std::time::Instant::now() < patience {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
         assert!(!runs(id.trim()), "process {id} still runs");
     }
     for (wrong, piece) in

@@ -118,7 +118,7 @@ fn the_gradient_is_by_the_parameters_of_the_file() {
         let mut moved = model.clone();
         moved.parameters.biases[j] += by;
         let path = at("moved.safetensors");
-        moved.write(Path::new(&path)).unwrap();
+        moved.save(Path::new(&path)).unwrap();
         loss(&path)
     };
     for (j, step) in [(0, 1e-5), (2, 1e-2)] {
