@@ -93,11 +93,6 @@ impl PreparedFit {
         })
     }
 
-    /// The data in the units of the fit.
-    pub(crate) fn data(&self) -> &Dataset {
-        &self.data
-    }
-
     /// The multipliers of the effects' penalties, if there is prior knowledge: see [`Knowledge::multipliers`].
     pub fn multipliers(&self) -> Option<&Matrix<f64>> {
         self.knowledge.as_ref().map(Knowledge::multipliers)

@@ -104,16 +104,6 @@ impl Moments {
     pub fn error_of_mean(&self, e: usize, j: usize) -> f64 {
         self.variances[(e, j)] / self.rows[e]
     }
-
-    /// The part of an environment.
-    pub fn part(&self, e: usize) -> usize {
-        self.parts[e]
-    }
-
-    /// The number of parts.
-    pub fn parts(&self) -> usize {
-        self.scatters.len()
-    }
 }
 
 /// The moments of the environments that a fit uses.
