@@ -72,6 +72,8 @@
 //!
 //! All but `ndarray` are on by default. Without them the crate is the mathematics on the CPU.
 
+// What is public can be reached from outside.
+#![warn(unreachable_pub)]
 // A build without some features leaves out callers of small helpers, which are not worth a condition each.
 #![cfg_attr(
     not(all(feature = "gpu", feature = "plot", feature = "cli", feature = "serve")),

@@ -3,6 +3,8 @@
 /// Gives an enum of plain variants `ALL`, `name()`, `Display` and a `FromStr` whose error lists the known names.
 macro_rules! named {
     ($choice:ident, $what:literal, { $($variant:ident => $name:literal),+ $(,)? }) => {
+        // Some of the enums are seen by their own room alone.
+        #[allow(unreachable_pub)]
         impl $choice {
             /// All variants.
             pub const ALL: &[$choice] = &[$($choice::$variant),+];
@@ -40,7 +42,7 @@ pub(crate) use named;
 pub(crate) mod by_name {
     use serde::{Deserialize, Deserializer, Serializer, de};
 
-    pub fn serialize<V: std::fmt::Display, S: Serializer>(
+    pub(crate) fn serialize<V: std::fmt::Display, S: Serializer>(
         value: &V,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
@@ -48,7 +50,7 @@ pub(crate) mod by_name {
     }
 
     /// Numbers without quotes are accepted, too.
-    pub fn deserialize<'de, V: std::str::FromStr<Err = crate::Error>, D: Deserializer<'de>>(
+    pub(crate) fn deserialize<'de, V: std::str::FromStr<Err = crate::Error>, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<V, D::Error> {
         Given::deserialize(deserializer)?.parse()
@@ -75,11 +77,11 @@ pub(crate) mod by_name {
     }
 
     /// The same for optional values.
-    pub mod optional {
+    pub(crate) mod optional {
         use super::Given;
         use serde::{Deserialize, Deserializer, Serializer};
 
-        pub fn serialize<V: std::fmt::Display, S: Serializer>(
+        pub(crate) fn serialize<V: std::fmt::Display, S: Serializer>(
             value: &Option<V>,
             serializer: S,
         ) -> Result<S::Ok, S::Error> {
@@ -89,7 +91,7 @@ pub(crate) mod by_name {
             }
         }
 
-        pub fn deserialize<'de, V: std::str::FromStr<Err = crate::Error>, D: Deserializer<'de>>(
+        pub(crate) fn deserialize<'de, V: std::str::FromStr<Err = crate::Error>, D: Deserializer<'de>>(
             deserializer: D,
         ) -> Result<Option<V>, D::Error> {
             Option::<Given>::deserialize(deserializer)?.map(Given::parse).transpose()

@@ -32,7 +32,7 @@ macro_rules! commands {
 
         impl AnyCommand {
             /// The command itself.
-            pub fn inner(&self) -> &dyn Command {
+            pub(super) fn inner(&self) -> &dyn Command {
                 match self {
                     $($(#[$attribute])? AnyCommand::$name(args) => &**args,)+
                 }

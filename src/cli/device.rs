@@ -31,22 +31,22 @@ impl DeviceArgs {
     }
 
     /// Whether choosing the device means looking for GPUs.
-    pub fn may_be_gpu(&self) -> bool {
+    pub(super) fn may_be_gpu(&self) -> bool {
         self.device != Device::Cpu
     }
 
     /// The engine.
-    pub fn engine<T: Precision>(&self) -> Result<Box<dyn Engine<T>>> {
+    pub(super) fn engine<T: Precision>(&self) -> Result<Box<dyn Engine<T>>> {
         self.device.engine(self.memory()?)
     }
 
     /// The GPU engine, or none for the CPU.
-    pub fn gpu_or_cpu(&self) -> Result<Option<GpuEngine>> {
+    pub(super) fn gpu_or_cpu(&self) -> Result<Option<GpuEngine>> {
         self.device.gpu::<f32>(self.memory()?)
     }
 
     /// What draws samples: only simulations can use a GPU, so otherwise none is looked for.
-    pub fn sampler(&self, method: Method) -> Result<Sampler> {
+    pub(super) fn sampler(&self, method: Method) -> Result<Sampler> {
         Ok(match method {
             Method::Exact => Sampler::cpu(),
             Method::Auto | Method::Euler => Sampler::with_gpu(self.gpu_or_cpu()?),
@@ -54,7 +54,7 @@ impl DeviceArgs {
     }
 
     /// The GPU engine; an error if the device is none.
-    pub fn gpu(&self) -> Result<GpuEngine> {
+    pub(super) fn gpu(&self) -> Result<GpuEngine> {
         self.gpu_or_cpu()?
             .ok_or_else(|| Error::invalid(format!("the device '{}' is the CPU, expected a GPU", self.device)))
     }

@@ -24,7 +24,7 @@ pub(super) struct ProgressDisplay {
 
 impl ProgressDisplay {
     /// Shows on standard error how much of `all` `what` ("pairs") is done.
-    pub fn new(what: &'static str, progress: Arc<Progress>, all: u64) -> Self {
+    pub(super) fn new(what: &'static str, progress: Arc<Progress>, all: u64) -> Self {
         ProgressDisplay::start(move |waits| {
             if std::io::stderr().is_terminal() {
                 bar(&progress, all, waits);
@@ -49,7 +49,7 @@ impl ProgressDisplay {
     }
 
     /// The same for programs: JSON lines on standard output.
-    pub fn json(what: &'static str, progress: Arc<Progress>, all: u64) -> Self {
+    pub(super) fn json(what: &'static str, progress: Arc<Progress>, all: u64) -> Self {
         ProgressDisplay::start(move |waits| {
             let start = Instant::now();
             let line = || {
@@ -68,7 +68,7 @@ impl ProgressDisplay {
     }
 
     /// Shows a message once, if the work takes a while: for work that does not count.
-    pub fn message(what: String) -> Self {
+    pub(super) fn message(what: String) -> Self {
         ProgressDisplay::start(move |_| say!("{what}"))
     }
 

@@ -43,7 +43,7 @@ const LINE_EVERY: Duration = Duration::from_secs(5);
 
 impl Remote {
     /// A service at a URL; the token comes from SKDS_TOKEN.
-    pub fn new(url: &str) -> Result<Self> {
+    pub(super) fn new(url: &str) -> Result<Self> {
         if !(url.starts_with("http://") || url.starts_with("https://")) {
             return Err(Error::invalid(format!(
                 "the server is '{url}', expected an address like http://127.0.0.1:8765"
@@ -99,13 +99,13 @@ impl Remote {
     }
 
     /// Uploads a dataset: an .npz as it is, anything else as .npz.
-    pub fn upload_dataset(&self, path: &Path, targets: Option<&Path>) -> Result<String> {
+    pub(super) fn upload_dataset(&self, path: &Path, targets: Option<&Path>) -> Result<String> {
         // Read here first, so that an error names the path on this machine.
         self.upload(&Dataset::read_files(path, targets)?, path, targets)
     }
 
     /// Uploads a dataset that was read from these files.
-    pub fn upload(&self, data: &Dataset, path: &Path, targets: Option<&Path>) -> Result<String> {
+    pub(super) fn upload(&self, data: &Dataset, path: &Path, targets: Option<&Path>) -> Result<String> {
         let folder = tempfile::tempdir().map_err(|source| Error::Io {
             action: "create",
             path: path.into(),
@@ -133,7 +133,7 @@ impl Remote {
     }
 
     /// Uploads a model.
-    pub fn upload_model(&self, path: &Path) -> Result<String> {
+    pub(super) fn upload_model(&self, path: &Path) -> Result<String> {
         let found: Named = self.json(self.post("/v1/models", self.open(path)?)?)?;
         Ok(found.id)
     }
@@ -143,7 +143,7 @@ impl Remote {
     }
 
     /// Runs a job and shows its progress.
-    pub fn run(&self, request: &Request, json: bool) -> Result<Ended> {
+    pub(super) fn run(&self, request: &Request, json: bool) -> Result<Ended> {
         let body = serde_json::to_string(request).expect("requests serialise");
         let named: Named = self.json(self.post("/v1/jobs", body)?)?;
         let continues = format!("the job continues on the server: {}/#{}", self.url, named.id);
@@ -217,7 +217,7 @@ impl Remote {
     }
 
     /// Downloads a file of a job.
-    pub fn fetch(&self, job: &Ended, name: &str, path: &Path) -> Result<()> {
+    pub(super) fn fetch(&self, job: &Ended, name: &str, path: &Path) -> Result<()> {
         let response = self.get(&format!("/v1/jobs/{}/files/{name}", job.id))?;
         let mut reader = response.into_body().into_reader();
         write_atomically(path, |writer| {

@@ -12,12 +12,12 @@ pub(super) struct Bounded<R> {
 }
 
 impl<R> Bounded<R> {
-    pub fn new(inner: R) -> Self {
+    pub(super) fn new(inner: R) -> Self {
         Bounded { inner, left: 0, exceeded: false }
     }
 
     /// Sets how many bytes may be read from here on.
-    pub fn allow(&mut self, bytes: u64) {
+    pub(super) fn allow(&mut self, bytes: u64) {
         self.left = bytes;
     }
 }

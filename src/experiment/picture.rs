@@ -8,7 +8,7 @@ use crate::plot::{BoxGroup, Colour, Panel, Scale};
 /// Two panels for every system with cells: mean squared errors and squared Wasserstein distances.
 ///
 /// A panel has a box per method, over all test interventions of all datasets, and a diamond at each published median.
-pub fn box_panels(plan: &ExperimentPlan, cells: &[MethodRun]) -> Vec<Panel> {
+pub(crate) fn box_panels(plan: &ExperimentPlan, cells: &[MethodRun]) -> Vec<Panel> {
     let mut panels = Vec::new();
     for system in names(cells, |cell| &cell.system) {
         for measure in Measure::ALL {

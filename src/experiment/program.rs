@@ -148,7 +148,7 @@ fn end_group(child: &mut Child) {
 }
 
 /// Ends all running programs. Each has a process group of its own, which a terminal's Ctrl-C does not reach.
-pub fn end_programs() {
+pub(crate) fn end_programs() {
     running().drain(..).for_each(kill_group);
 }
 

@@ -19,7 +19,7 @@ const SHARE: f64 = 0.95;
 
 /// A distance to compare by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Measure {
+pub(crate) enum Measure {
     /// Mean squared error of means.
     Mse,
     /// Squared 2-Wasserstein distance.
@@ -28,10 +28,10 @@ pub enum Measure {
 
 impl Measure {
     /// Both distances.
-    pub const ALL: [Measure; 2] = [Measure::Mse, Measure::W2];
+    pub(crate) const ALL: [Measure; 2] = [Measure::Mse, Measure::W2];
 
     /// The name in tables.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Measure::Mse => "MSE",
             Measure::W2 => "W2",
@@ -57,7 +57,7 @@ impl Measure {
 
 /// The median distance of a method on a system.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Summary {
+pub(crate) struct Summary {
     /// The system's name.
     pub system: String,
     /// The method's name.
@@ -83,7 +83,7 @@ fn by_dataset<'a>(cells: &'a [MethodRun], system: &str, method: &str, measure: M
 }
 
 /// The summary of every method on every system, in the plan's order.
-pub fn summaries(cells: &[MethodRun], measure: Measure) -> Vec<Summary> {
+pub(crate) fn summaries(cells: &[MethodRun], measure: Measure) -> Vec<Summary> {
     let mut all = Vec::new();
     for system in names(cells, |cell| &cell.system) {
         for method in names(cells, |cell| &cell.method) {
@@ -117,7 +117,7 @@ pub fn summaries(cells: &[MethodRun], measure: Measure) -> Vec<Summary> {
 
 /// Tests whether `better` beats `other` on a system by at least 5 %, paired over all test interventions of the datasets that both
 /// methods have; none if they share no dataset.
-pub fn comparison(
+pub(super) fn comparison(
     cells: &[MethodRun],
     system: &str,
     better: &str,
@@ -151,7 +151,7 @@ pub fn comparison(
 }
 
 /// The medians as text, methods down and systems across.
-pub fn medians_text(cells: &[MethodRun], measure: Measure) -> String {
+pub(crate) fn medians_text(cells: &[MethodRun], measure: Measure) -> String {
     let all = summaries(cells, measure);
     let (systems, methods) = (names(cells, |cell| &cell.system), names(cells, |cell| &cell.method));
     let width = methods.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(8);
@@ -175,7 +175,7 @@ pub fn medians_text(cells: &[MethodRun], measure: Measure) -> String {
 }
 
 /// The published medians as text, methods down and the plan's systems across; empty if there are none.
-pub fn published_text(plan: &ExperimentPlan, measure: Measure) -> String {
+pub(crate) fn published_text(plan: &ExperimentPlan, measure: Measure) -> String {
     let shown: Vec<&Published> = plan.published.iter().filter(|p| !measure.published(p).is_empty()).collect();
     let Some(width) = shown.iter().map(|p| p.method.chars().count().max(8)).max() else {
         return String::new();
@@ -195,7 +195,7 @@ pub fn published_text(plan: &ExperimentPlan, measure: Measure) -> String {
 }
 
 /// Median seconds that methods take to fit, and to predict all test interventions of a dataset, by system.
-pub fn seconds_text(cells: &[MethodRun]) -> String {
+pub(crate) fn seconds_text(cells: &[MethodRun]) -> String {
     let (systems, methods) = (names(cells, |cell| &cell.system), names(cells, |cell| &cell.method));
     let width = methods.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(8);
     let mut lines =
@@ -216,7 +216,7 @@ pub fn seconds_text(cells: &[MethodRun]) -> String {
 }
 
 /// A table of p-values for a system: whether the row's method is better than the column's.
-pub fn significance_text(cells: &[MethodRun], system: &str, measure: Measure) -> String {
+pub(crate) fn significance_text(cells: &[MethodRun], system: &str, measure: Measure) -> String {
     let methods: Vec<&str> = names(cells, |cell| &cell.method)
         .into_iter()
         .filter(|method| cells.iter().any(|cell| cell.system == system && cell.method == *method))

@@ -21,7 +21,7 @@ pub(super) struct Costs {
 
 impl Costs {
     /// |x − y|² for every row x of `a` and y of `b`, from differences: nothing cancels.
-    pub fn between(a: &Matrix<f64>, b: &Matrix<f64>) -> Self {
+    pub(super) fn between(a: &Matrix<f64>, b: &Matrix<f64>) -> Self {
         let mut costs = Costs::new(a.rows(), b.rows());
         // One coordinate after the other, so that the inner loop runs over samples, of which there are more.
         let coordinates =
@@ -54,7 +54,7 @@ impl Costs {
 
     /// The costs `entry(i, j)`.
     #[cfg(test)]
-    pub fn from_fn(rows: usize, cols: usize, entry: impl Fn(usize, usize) -> f64) -> Self {
+    pub(super) fn from_fn(rows: usize, cols: usize, entry: impl Fn(usize, usize) -> f64) -> Self {
         let mut costs = Costs::new(rows, cols);
         for i in 0..rows {
             (0..cols).for_each(|j| costs.data[i * costs.stride + j] = entry(i, j));
@@ -63,28 +63,28 @@ impl Costs {
     }
 
     /// The number of rows.
-    pub fn rows(&self) -> usize {
+    pub(super) fn rows(&self) -> usize {
         self.rows
     }
 
     /// The number of columns.
-    pub fn cols(&self) -> usize {
+    pub(super) fn cols(&self) -> usize {
         self.cols
     }
 
     /// The length of a row with its padding, whole groups of lanes.
-    pub fn stride(&self) -> usize {
+    pub(super) fn stride(&self) -> usize {
         self.stride
     }
 
     /// Row `i`. What pads it is infinite: it is never a minimum and its exponential is 0.
     #[inline(always)]
-    pub fn row(&self, i: usize) -> &[f64] {
+    pub(super) fn row(&self, i: usize) -> &[f64] {
         &self.data[i * self.stride..(i + 1) * self.stride]
     }
 
     /// The largest cost.
-    pub fn largest(&self) -> f64 {
+    pub(super) fn largest(&self) -> f64 {
         (0..self.rows)
             .flat_map(|i| &self.row(i)[..self.cols])
             .fold(0.0, |largest, &cost| f64::max(largest, cost))
@@ -92,7 +92,7 @@ impl Costs {
 
     /// `result[i] = f(row i)` for every row, on several threads if that is worth it, compiled for the widest
     /// instruction set this processor has.
-    pub fn map_rows(&self, result: &mut [f64], f: impl Fn(&[f64]) -> f64 + Sync) {
+    pub(super) fn map_rows(&self, result: &mut [f64], f: impl Fn(&[f64]) -> f64 + Sync) {
         let step = |(block, results): (usize, &mut [f64])| {
             vectorised(
                 #[inline(always)]

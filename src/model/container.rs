@@ -58,7 +58,7 @@ impl<'a> Container<'a> {
         self.header.info(&self.full(name)).is_some()
     }
 
-    pub fn meta(&self, key: &str) -> Option<&str> {
+    pub(crate) fn meta(&self, key: &str) -> Option<&str> {
         self.header.metadata().as_ref()?.get(key).map(String::as_str)
     }
 
@@ -138,7 +138,7 @@ impl<'a> Container<'a> {
     }
 
     /// The noise that does not depend on the state.
-    pub fn noise(&self, d: usize) -> Checked<Noise<f64>> {
+    pub(crate) fn noise(&self, d: usize) -> Checked<Noise<f64>> {
         match (self.has("log_noise"), self.has("noise")) {
             (true, false) => Ok(Noise::Diagonal { log_noise: self.values("log_noise", &[d])? }),
             (false, true) => Ok(Noise::Full { noise: self.matrix("noise", d, d)? }),
@@ -148,7 +148,7 @@ impl<'a> Container<'a> {
     }
 
     /// The variables' names: those of the header, or x0, x1, ….
-    pub fn names(&self, d: usize) -> Checked<Vec<String>> {
+    pub(crate) fn names(&self, d: usize) -> Checked<Vec<String>> {
         match self.meta("names") {
             Some(names) => names_of(names, d),
             None => Ok(default_names(d)),
@@ -175,16 +175,16 @@ impl<'a> Container<'a> {
         })
     }
 
-    pub fn shape(&self, name: &str) -> Checked<&[usize]> {
+    pub(crate) fn shape(&self, name: &str) -> Checked<&[usize]> {
         Ok(&self.info(name)?.shape)
     }
 
-    pub fn matrix(&self, name: &str, rows: usize, cols: usize) -> Checked<Matrix<f64>> {
+    pub(crate) fn matrix(&self, name: &str, rows: usize, cols: usize) -> Checked<Matrix<f64>> {
         Ok(Matrix::from_rows(rows, cols, self.values(name, &[rows, cols])?))
     }
 
     /// The entries of a tensor that must have this shape, all finite.
-    pub fn values(&self, name: &str, shape: &[usize]) -> Checked<Vec<f64>> {
+    pub(crate) fn values(&self, name: &str, shape: &[usize]) -> Checked<Vec<f64>> {
         let info = self.info(name)?;
         if info.shape != shape {
             return Err(format!("tensor `{name}` has shape {:?}, expected {shape:?}", info.shape));

@@ -51,7 +51,7 @@ pub(crate) struct TensorFile {
 
 impl TensorFile {
     /// Reads a file and checks that its header describes its data.
-    pub fn read(path: &Path) -> Result<Self> {
+    pub(crate) fn read(path: &Path) -> Result<Self> {
         let bytes =
             std::fs::read(path).map_err(|source| Error::Io { action: "read", path: path.into(), source })?;
         let container = Container::open(&bytes, "").map_err(|problem| Error::file(path, problem))?;
@@ -74,24 +74,24 @@ impl TensorFile {
     }
 
     /// A text of the header.
-    pub fn metadata(&self, key: &str) -> Option<&str> {
+    pub(crate) fn metadata(&self, key: &str) -> Option<&str> {
         self.metadata.get(key).map(String::as_str)
     }
 
     /// The variables' names, distinct and not empty, if the header has any for `d` of them.
-    pub fn names(&self, d: usize) -> Checked<Option<Vec<String>>> {
+    pub(crate) fn names(&self, d: usize) -> Checked<Option<Vec<String>>> {
         self.metadata("names").map(|text| names_of(text, d)).transpose()
     }
 
     /// The parameters whose tensors' names begin with `prefix`.
-    pub fn parameters(&self, prefix: &str) -> Result<Parameters<f64>> {
+    pub(crate) fn parameters(&self, prefix: &str) -> Result<Parameters<f64>> {
         Container::open(&self.bytes, prefix)
             .and_then(|file| file.parameters())
             .map_err(|problem| Error::file(&self.path, problem))
     }
 
     /// Writes sets of parameters of one kind with their prefixes; the same values give the same bytes.
-    pub fn write<T: Scalar>(
+    pub(crate) fn write<T: Scalar>(
         path: &Path,
         parts: &[(&str, &Parameters<T>)],
         mut metadata: BTreeMap<String, String>,

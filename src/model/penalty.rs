@@ -132,7 +132,7 @@ pub(crate) struct Groups<'a> {
 
 impl Groups<'_> {
     /// Weights of a network.
-    pub fn entries(&self) -> usize {
+    pub(crate) fn entries(&self) -> usize {
         self.dim * self.units
     }
 
@@ -158,7 +158,13 @@ impl Groups<'_> {
 
     /// Adds the subgradient of network j's weights to `bars`; returns the ingoing part of its penalty. `norms` is space.
     #[inline(always)]
-    pub fn add_to<T: Scalar>(&self, j: usize, weights: &[T], bars: &mut [T], norms: &mut Vec<f64>) -> f64 {
+    pub(crate) fn add_to<T: Scalar>(
+        &self,
+        j: usize,
+        weights: &[T],
+        bars: &mut [T],
+        norms: &mut Vec<f64>,
+    ) -> f64 {
         let value = self.norms(j, weights, norms);
         let slopes = norms;
         let both = slopes.iter_mut().zip(&self.outgoing);

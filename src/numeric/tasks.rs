@@ -42,12 +42,12 @@ pub(crate) fn run_with<I: Send, S>(
 pub(crate) struct Cutter<'a, T>(&'a mut [T]);
 
 impl<'a, T> Cutter<'a, T> {
-    pub fn new(slice: &'a mut [T]) -> Self {
+    pub(crate) fn new(slice: &'a mut [T]) -> Self {
         Cutter(slice)
     }
 
     /// The next `length` entries.
-    pub fn take(&mut self, length: usize) -> &'a mut [T] {
+    pub(crate) fn take(&mut self, length: usize) -> &'a mut [T] {
         let (head, tail) = std::mem::take(&mut self.0).split_at_mut(length);
         self.0 = tail;
         head

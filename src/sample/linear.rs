@@ -19,7 +19,7 @@ struct Part<'a> {
 
 impl<'a> LinearParts<'a> {
     /// Of a linear model, or an average of linear models.
-    pub fn of(model: &'a Model) -> Result<Self> {
+    pub(crate) fn of(model: &'a Model) -> Result<Self> {
         let part = |(weight, law, parameters): (f64, LawKind, &'a Parameters<f64>)| {
             let weights = parameters.drift.linear_weights()?;
             Ok(Part { weight, law, parameters, weights })
@@ -28,7 +28,7 @@ impl<'a> LinearParts<'a> {
     }
 
     /// The mean under an intervention; not finite where a matrix is singular.
-    pub fn mean(&self, intervention: &Intervention) -> Vec<f64> {
+    pub(crate) fn mean(&self, intervention: &Intervention) -> Vec<f64> {
         let mut sum = vec![0.0; intervention.shift.len()];
         for part in &self.0 {
             let mean = stationary_mean(part.weights, &intervention.biases(part.parameters));
@@ -38,7 +38,7 @@ impl<'a> LinearParts<'a> {
     }
 
     /// Mean and covariance under an intervention.
-    pub fn gaussian(&self, intervention: &Intervention) -> Result<Gaussian> {
+    pub(crate) fn gaussian(&self, intervention: &Intervention) -> Result<Gaussian> {
         if let [part] = self.0.as_slice() {
             return part.gaussian(intervention);
         }
@@ -54,7 +54,7 @@ impl<'a> LinearParts<'a> {
     }
 
     /// Column 0: the mean under an intervention. Then one column for each target: how means answer to a shift of 1.
-    pub fn response(&self, base: &Intervention, targets: &[usize]) -> Mat<f64> {
+    pub(crate) fn response(&self, base: &Intervention, targets: &[usize]) -> Mat<f64> {
         let d = base.shift.len();
         let mut sum = Mat::zeros(d, targets.len() + 1);
         for part in &self.0 {

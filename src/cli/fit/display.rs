@@ -29,7 +29,7 @@ pub(super) struct TrainingDisplay<'a> {
 }
 
 impl<'a> TrainingDisplay<'a> {
-    pub fn new(json: bool, fit: &'a PreparedFit, checkpoint: PathBuf, first: u32) -> Self {
+    pub(super) fn new(json: bool, fit: &'a PreparedFit, checkpoint: PathBuf, first: u32) -> Self {
         let stop = STOP.clone();
         // A second Ctrl-C ends at once; a handler that is there already serves as well.
         let _ = ctrlc::set_handler(move || {
@@ -48,7 +48,7 @@ impl<'a> TrainingDisplay<'a> {
         TrainingDisplay { json, fit, checkpoint, bar, start: now, first, last_line: now }
     }
 
-    pub fn finish(&self) {
+    pub(super) fn finish(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }

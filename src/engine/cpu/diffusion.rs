@@ -39,7 +39,7 @@ pub(super) struct DiffusionAdjoint<T> {
 impl<T: Scalar> Adjoint<T> {
     /// Adds `factor` times the tasks' shares of ∂/∂α, rows of `stride` numbers, in their order (diagonal diffusion; a
     /// full one has none).
-    pub fn add_alpha_shares(&mut self, shares: &[T], stride: usize, factor: f64) {
+    pub(super) fn add_alpha_shares(&mut self, shares: &[T], stride: usize, factor: f64) {
         if let Adjoint::Diagonal(bar) = self {
             for share in shares.chunks_exact(stride) {
                 bar.iter_mut().zip(share).for_each(|(bar, share)| *bar += factor * share.to_f64());
@@ -50,7 +50,7 @@ impl<T: Scalar> Adjoint<T> {
 
 impl<T: Scalar> Diffusion<T> {
     /// The diffusion of environment `e`.
-    pub fn new(parameters: &Parameters<T>, e: usize) -> Result<Self> {
+    pub(super) fn new(parameters: &Parameters<T>, e: usize) -> Result<Self> {
         let d = parameters.dim();
         let scale = |i: usize| parameters.log_scale.as_ref().map_or(0.0, |s| s[(e, i)].to_f64());
         Ok(match &parameters.noise {
@@ -79,7 +79,7 @@ impl<T: Scalar> Diffusion<T> {
     }
 
     /// A zero adjoint of this diffusion's shape.
-    pub fn adjoint(&self, d: usize) -> DiffusionAdjoint<T> {
+    pub(super) fn adjoint(&self, d: usize) -> DiffusionAdjoint<T> {
         let form = match &self.form {
             Form::Diagonal { .. } => Adjoint::Diagonal(vec![0.0; d]),
             Form::Full { .. } => Adjoint::Full(Matrix::full(d, d, T::ZERO)),
@@ -88,7 +88,7 @@ impl<T: Scalar> Diffusion<T> {
     }
 
     /// ⟨∂/∂a, a⟩ with the traces' share: what Euler's theorem needs.
-    pub fn contract(&self, adjoint: &DiffusionAdjoint<T>) -> f64 {
+    pub(super) fn contract(&self, adjoint: &DiffusionAdjoint<T>) -> f64 {
         let direct: f64 = match (&self.form, &adjoint.form) {
             (Form::Diagonal { alpha }, Adjoint::Diagonal(bar)) => {
                 bar.iter().zip(alpha).map(|(bar, alpha)| bar * alpha.to_f64()).sum()
@@ -102,7 +102,7 @@ impl<T: Scalar> Diffusion<T> {
     }
 
     /// Adds environment `e`'s share to the gradient of the noise and of its log-scales.
-    pub fn backward(&self, adjoint: &DiffusionAdjoint<T>, e: usize, gradient: &mut Parameters<T>) {
+    pub(super) fn backward(&self, adjoint: &DiffusionAdjoint<T>, e: usize, gradient: &mut Parameters<T>) {
         let mut scale_row = gradient.log_scale.as_mut().map(|s| s.row_mut(e));
         match (&self.form, &adjoint.form, &mut gradient.noise) {
             (Form::Diagonal { alpha }, Adjoint::Diagonal(bar), Noise::Diagonal { log_noise }) => {

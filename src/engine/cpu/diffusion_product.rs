@@ -19,7 +19,7 @@ pub(super) struct DiagonalProduct<'a, T> {
 }
 
 impl<'a, T: Scalar> DiagonalProduct<'a, T> {
-    pub fn new(alpha: &'a [T], alpha_bar: &'a mut [T]) -> Self {
+    pub(super) fn new(alpha: &'a [T], alpha_bar: &'a mut [T]) -> Self {
         DiagonalProduct { alpha: groups(alpha), alpha_bar: groups_mut(alpha_bar) }
     }
 }
@@ -48,7 +48,7 @@ pub(super) struct FullProduct<'a, T> {
 }
 
 impl<'a, T: Scalar> FullProduct<'a, T> {
-    pub fn new(products: &'a [T], bars: &'a mut [T], stride: usize) -> Self {
+    pub(super) fn new(products: &'a [T], bars: &'a mut [T], stride: usize) -> Self {
         FullProduct { products: groups(products), bars: groups_mut(bars), groups: stride / LANES }
     }
 }

@@ -56,7 +56,7 @@ pub(super) struct Inputs<'a, T> {
 }
 
 impl<'a, T: Scalar> Inputs<'a, T> {
-    pub fn new(parameters: &Parameters<T>, x: &'a Rows<T>, offsets: &'a [usize]) -> Self {
+    pub(super) fn new(parameters: &Parameters<T>, x: &'a Rows<T>, offsets: &'a [usize]) -> Self {
         let constants = Matrix::from_fn(offsets.len() - 1, parameters.dim(), |e, j| {
             parameters.biases[j] + parameters.shift.as_ref().map_or(T::ZERO, |shift| shift[(e, j)])
         });

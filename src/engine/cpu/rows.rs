@@ -17,61 +17,61 @@ pub(super) struct Rows<T> {
 }
 
 impl<T: Scalar> Rows<T> {
-    pub fn zeros(rows: usize, dim: usize) -> Self {
+    pub(super) fn zeros(rows: usize, dim: usize) -> Self {
         let stride = padded(dim);
         Rows { rows, dim, stride, data: vec![T::ZERO; rows * stride] }
     }
 
-    pub fn dim(&self) -> usize {
+    pub(super) fn dim(&self) -> usize {
         self.dim
     }
 
-    pub fn stride(&self) -> usize {
+    pub(super) fn stride(&self) -> usize {
         self.stride
     }
 
     /// Row `i`, padding included.
-    pub fn row(&self, i: usize) -> &[T] {
+    pub(super) fn row(&self, i: usize) -> &[T] {
         &self.data[i * self.stride..(i + 1) * self.stride]
     }
 
     /// Row `i`, padding included, writable.
-    pub fn row_mut(&mut self, i: usize) -> &mut [T] {
+    pub(super) fn row_mut(&mut self, i: usize) -> &mut [T] {
         &mut self.data[i * self.stride..(i + 1) * self.stride]
     }
 
-    pub fn as_mut_slice(&mut self) -> &mut [T] {
+    pub(super) fn as_mut_slice(&mut self) -> &mut [T] {
         &mut self.data
     }
 
     /// Rows `range`, padding included.
-    pub fn slice(&self, range: std::ops::Range<usize>) -> &[T] {
+    pub(super) fn slice(&self, range: std::ops::Range<usize>) -> &[T] {
         &self.data[range.start * self.stride..range.end * self.stride]
     }
 
     /// Rows `range`, padding included, writable.
-    pub fn slice_mut(&mut self, range: std::ops::Range<usize>) -> &mut [T] {
+    pub(super) fn slice_mut(&mut self, range: std::ops::Range<usize>) -> &mut [T] {
         &mut self.data[range.start * self.stride..range.end * self.stride]
     }
 
     /// Rows `range` without their padding, for matrix products.
-    pub fn view(&self, range: std::ops::Range<usize>) -> MatRef<'_, T> {
+    pub(super) fn view(&self, range: std::ops::Range<usize>) -> MatRef<'_, T> {
         strided(self.slice(range.clone()), range.len(), self.dim, self.stride)
     }
 
     /// Rows `range` without their padding, for matrix products, writable.
-    pub fn view_mut(&mut self, range: std::ops::Range<usize>) -> MatMut<'_, T> {
+    pub(super) fn view_mut(&mut self, range: std::ops::Range<usize>) -> MatMut<'_, T> {
         let (dim, stride) = (self.dim, self.stride);
         strided_mut(self.slice_mut(range.clone()), range.len(), dim, stride)
     }
 
     /// All rows with their stride.
-    pub fn sample_rows(&self) -> SampleRows<'_, T> {
+    pub(super) fn sample_rows(&self) -> SampleRows<'_, T> {
         SampleRows { data: &self.data, n: self.rows, p: self.dim, stride: self.stride }
     }
 
     /// All rows.
-    pub fn all(&self) -> std::ops::Range<usize> {
+    pub(super) fn all(&self) -> std::ops::Range<usize> {
         0..self.rows
     }
 }

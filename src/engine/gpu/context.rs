@@ -31,13 +31,13 @@ pub struct Traffic {
 
 /// A pipeline with the layout of its bindings.
 #[derive(Clone)]
-pub struct Pipeline {
+pub(super) struct Pipeline {
     pub pipeline: ComputePipeline,
     pub layout: BindGroupLayout,
 }
 
 /// An open device.
-pub struct Context {
+pub(super) struct Context {
     pub device: wgpu::Device,
     pub queue: wgpu::Queue,
     name: String,
@@ -48,7 +48,7 @@ pub struct Context {
 
 impl Context {
     /// Opens `gpu` with the given limits.
-    pub fn open(gpu: &Gpu, limits: wgpu::Limits) -> Result<Self> {
+    pub(super) fn open(gpu: &Gpu, limits: wgpu::Limits) -> Result<Self> {
         let name = gpu.name().to_owned();
         let fail = |problem: String| Error::Device {
             device: name.clone(),
@@ -78,12 +78,12 @@ impl Context {
     }
 
     /// The adapter's name.
-    pub fn name(&self) -> &str {
+    pub(super) fn name(&self) -> &str {
         &self.name
     }
 
     /// What was moved so far.
-    pub fn traffic(&self) -> Traffic {
+    pub(super) fn traffic(&self) -> Traffic {
         *locked(&self.traffic)
     }
 
@@ -92,7 +92,7 @@ impl Context {
     }
 
     /// Whether the device can still be used.
-    pub fn is_alive(&self) -> bool {
+    pub(super) fn is_alive(&self) -> bool {
         self.check_alive().is_ok()
     }
 
@@ -136,7 +136,7 @@ impl Context {
     }
 
     /// A buffer of at least `size` bytes.
-    pub fn buffer(&self, label: &str, size: u64, usage: BufferUsages) -> Result<Buffer> {
+    pub(super) fn buffer(&self, label: &str, size: u64, usage: BufferUsages) -> Result<Buffer> {
         let descriptor = wgpu::BufferDescriptor {
             label: Some(label),
             // An empty binding is not allowed.
@@ -148,19 +148,19 @@ impl Context {
     }
 
     /// A buffer that shaders read and write.
-    pub fn storage(&self, label: &str, size: u64) -> Result<Buffer> {
+    pub(super) fn storage(&self, label: &str, size: u64) -> Result<Buffer> {
         self.buffer(label, size, BufferUsages::STORAGE | BufferUsages::COPY_DST | BufferUsages::COPY_SRC)
     }
 
     /// Writes `bytes` at `offset`.
-    pub fn write(&self, buffer: &Buffer, offset: u64, bytes: &[u8]) -> Result<()> {
+    pub(super) fn write(&self, buffer: &Buffer, offset: u64, bytes: &[u8]) -> Result<()> {
         self.guarded(DeviceFailure::Driver, || self.queue.write_buffer(buffer, offset, bytes))?;
         locked(&self.traffic).uploaded += bytes.len() as u64;
         Ok(())
     }
 
     /// The pipeline of a composed shader; compiled once.
-    pub fn pipeline(&self, stage: &Stage, composed: &Composed) -> Result<Arc<Pipeline>> {
+    pub(super) fn pipeline(&self, stage: &Stage, composed: &Composed) -> Result<Arc<Pipeline>> {
         if let Some(known) = locked(&self.pipelines).get(&composed.label) {
             return Ok(known.clone());
         }
@@ -206,7 +206,7 @@ impl Context {
 
     /// A bind group: `uniform_size` bytes of a uniform buffer, then the stage's buffers in the order of
     /// their slots.
-    pub fn bind(
+    pub(super) fn bind(
         &self,
         layout: &BindGroupLayout,
         uniform: &Buffer,
@@ -230,7 +230,10 @@ impl Context {
     }
 
     /// Records commands.
-    pub fn record(&self, fill: impl FnOnce(&mut wgpu::CommandEncoder) -> u64) -> Result<CommandBuffer> {
+    pub(super) fn record(
+        &self,
+        fill: impl FnOnce(&mut wgpu::CommandEncoder) -> u64,
+    ) -> Result<CommandBuffer> {
         let (commands, dispatches) = self.guarded(DeviceFailure::Driver, || {
             let mut encoder = self.device.create_command_encoder(&Default::default());
             let dispatches = fill(&mut encoder);
@@ -241,21 +244,21 @@ impl Context {
     }
 
     /// Hands commands to the device.
-    pub fn submit(&self, commands: CommandBuffer) -> Result<()> {
+    pub(super) fn submit(&self, commands: CommandBuffer) -> Result<()> {
         self.guarded(DeviceFailure::Driver, || self.queue.submit([commands]))?;
         locked(&self.traffic).submissions += 1;
         Ok(())
     }
 
     /// Waits until everything submitted is done.
-    pub fn wait(&self) -> Result<()> {
+    pub(super) fn wait(&self) -> Result<()> {
         self.guarded(DeviceFailure::Driver, || self.device.poll(wgpu::PollType::wait_indefinitely()))?
             .map_err(|e| self.failure(DeviceFailure::Driver(e.to_string())))?;
         Ok(())
     }
 
     /// The first bytes of buffers, one after the other, once everything submitted is done.
-    pub fn read_back(&self, sources: &[(&Buffer, u64)], staging: &Buffer) -> Result<Vec<u8>> {
+    pub(super) fn read_back(&self, sources: &[(&Buffer, u64)], staging: &Buffer) -> Result<Vec<u8>> {
         let commands = self.record(|encoder| {
             let mut at = 0;
             for (source, size) in sources {
@@ -269,7 +272,7 @@ impl Context {
     }
 
     /// The contents of `staging` once everything submitted is done.
-    pub fn read(&self, staging: &Buffer, size: u64) -> Result<Vec<u8>> {
+    pub(super) fn read(&self, staging: &Buffer, size: u64) -> Result<Vec<u8>> {
         let slice = staging.slice(..size);
         let (sender, receiver) = std::sync::mpsc::channel();
         self.guarded(DeviceFailure::Driver, || {
@@ -289,7 +292,7 @@ impl Context {
     }
 
     /// Takes the device away, as a driver reset does.
-    pub fn destroy(&self) {
+    pub(super) fn destroy(&self) {
         self.device.destroy();
         // The callback comes with the next poll.
         let _ = caught(|| self.device.poll(wgpu::PollType::Poll));

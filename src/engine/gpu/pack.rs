@@ -6,7 +6,7 @@ use crate::model::Parameters;
 use glam::Vec4;
 
 /// `rows` rows of `width` numbers as quads.
-pub fn rows(values: impl Iterator<Item = f32>, width: usize) -> Vec<Vec4> {
+pub(super) fn rows(values: impl Iterator<Item = f32>, width: usize) -> Vec<Vec4> {
     let mut quads = Vec::new();
     let mut quad = [0.0; 4];
     let mut at = 0;
@@ -24,7 +24,7 @@ pub fn rows(values: impl Iterator<Item = f32>, width: usize) -> Vec<Vec4> {
 }
 
 /// All parameters as the device holds them.
-pub fn parameters<T: Scalar>(parameters: &Parameters<T>, form: &Form) -> Vec<Vec4> {
+pub(super) fn parameters<T: Scalar>(parameters: &Parameters<T>, form: &Form) -> Vec<Vec4> {
     let mut quads = vec![Vec4::ZERO; form.places().1 as usize];
     for tensor in parameters.tensors() {
         if let Some((place, width)) = form.place(tensor.name) {
@@ -36,7 +36,7 @@ pub fn parameters<T: Scalar>(parameters: &Parameters<T>, form: &Form) -> Vec<Vec
 }
 
 /// The way back.
-pub fn unpack<T: Scalar>(quads: &[f32], form: &Form, parameters: &mut Parameters<T>) {
+pub(super) fn unpack<T: Scalar>(quads: &[f32], form: &Form, parameters: &mut Parameters<T>) {
     for (name, values) in parameters.tensors_mut() {
         if let Some((place, width)) = form.place(name) {
             let stride = width.next_multiple_of(4);
@@ -49,7 +49,7 @@ pub fn unpack<T: Scalar>(quads: &[f32], form: &Form, parameters: &mut Parameters
 }
 
 /// The name and position of the parameter that number `at` of the packed parameters is, if it is one.
-pub fn name_of<T: Scalar>(
+pub(super) fn name_of<T: Scalar>(
     parameters: &Parameters<T>,
     form: &Form,
     at: usize,

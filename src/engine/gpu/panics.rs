@@ -10,7 +10,7 @@ thread_local! {
 }
 
 /// Runs `call`; a panic comes back as its message.
-pub fn caught<R>(call: impl FnOnce() -> R) -> Result<R, String> {
+pub(super) fn caught<R>(call: impl FnOnce() -> R) -> Result<R, String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let before = std::panic::take_hook();

@@ -86,7 +86,7 @@ pub(in crate::fit) struct Candidate {
 impl Candidate {
     /// The candidates that are fitted by moments, each method's path descending, and no effect last. `structural` says whether
     /// structural equations are allowed.
-    pub fn by_moments(set: CandidateSet, structural: bool) -> Vec<Candidate> {
+    pub(crate) fn by_moments(set: CandidateSet, structural: bool) -> Vec<Candidate> {
         let path = |method: Method| {
             method.path().iter().map(move |&lambda| Candidate { method, bandwidth: None, lambda })
         };
@@ -102,7 +102,7 @@ impl Candidate {
     }
 
     /// The SKDS candidates for `d` variables: a path of penalties at each bandwidth.
-    pub fn by_pairs(d: usize, bandwidths: &[Option<f64>]) -> Vec<Candidate> {
+    pub(crate) fn by_pairs(d: usize, bandwidths: &[Option<f64>]) -> Vec<Candidate> {
         let factor = (d as f64 / USUAL_DIM).clamp(LEAST_FACTOR, 1.0);
         let at = |&bandwidth: &Option<f64>| {
             SKDS.map(|lambda| Candidate { method: Method::Skds, bandwidth, lambda: factor * lambda })

@@ -78,7 +78,7 @@ impl ModelChoice<'_> {
     }
 
     /// How many fits [`run`](Self::run) will make. Its progress counts up to this.
-    pub fn fits(&self) -> u64 {
+    pub(crate) fn fits(&self) -> u64 {
         let bandwidths = vec![None; self.bandwidth_multiples().len()];
         let candidates = self.by_moments().len() + Candidate::by_pairs(1, &bandwidths).len();
         let folds = match self.left_out().len() >= ENOUGH_INTERVENTIONS {
@@ -107,7 +107,7 @@ impl ModelChoice<'_> {
     }
 
     /// Scores every candidate, and fits those with a weight to all data.
-    pub fn run(&self, progress: &Progress) -> Result<ChosenModel> {
+    pub(crate) fn run(&self, progress: &Progress) -> Result<ChosenModel> {
         let bandwidths: Vec<Option<f64>> = match self.bandwidth_multiples() {
             [] => Vec::new(),
             _ if !self.context.kernel.has_bandwidth() => vec![None],

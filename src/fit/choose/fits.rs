@@ -40,7 +40,12 @@ pub(in crate::fit) struct CandidateFit {
 
 impl FitContext<'_> {
     /// The pass over pairs at a bandwidth.
-    pub fn exact(&self, data: &Dataset, bandwidth: Option<f64>, progress: &Progress) -> Result<ExactSolver> {
+    pub(crate) fn exact(
+        &self,
+        data: &Dataset,
+        bandwidth: Option<f64>,
+        progress: &Progress,
+    ) -> Result<ExactSolver> {
         let kernel = self.kernel.with_bandwidth(bandwidth.unwrap_or(1.0))?;
         let spec = ExactSpec { kernel, estimator: self.pairs, penalty: None, learn_scale: self.learn_scale };
         ExactSolver::prepare(self.gpu, data, self.targets, &Design::Linear, self.multipliers, spec, progress)
@@ -53,7 +58,7 @@ impl FitContext<'_> {
     }
 
     /// Fits candidates to all data, in order of falling penalties for each method and bandwidth.
-    pub fn fits(
+    pub(crate) fn fits(
         &self,
         data: &Dataset,
         candidates: &[Candidate],

@@ -15,7 +15,7 @@ pub(in crate::fit) struct Folds {
 
 impl Folds {
     /// Every environment with targets is left out once; neighbours go to different groups.
-    pub fn of(targets: &Matrix<bool>) -> Folds {
+    pub(crate) fn of(targets: &Matrix<bool>) -> Folds {
         let intervened: Vec<usize> =
             (0..targets.rows()).filter(|&e| targets.row(e).contains(&true)).collect();
         let count = intervened.len().min(MOST);
@@ -32,12 +32,12 @@ impl Folds {
     }
 
     /// Makes every environment a part of the moments by itself.
-    pub fn separate(&mut self) {
+    pub(crate) fn separate(&mut self) {
         self.parts = (0..self.parts.len()).collect();
     }
 
     /// The parts of a fold's environments.
-    pub fn parts_of(&self, fold: usize) -> Vec<usize> {
+    pub(crate) fn parts_of(&self, fold: usize) -> Vec<usize> {
         let mut parts: Vec<usize> = self.left_out[fold].iter().map(|&e| self.parts[e]).collect();
         parts.sort_unstable();
         parts.dedup();

@@ -28,7 +28,7 @@ enum PathSolver<'a> {
 }
 
 impl<'a> PenaltyPath<'a> {
-    pub fn new(method: Method, pool: &'a Pool<'a>) -> PenaltyPath<'a> {
+    pub(super) fn new(method: Method, pool: &'a Pool<'a>) -> PenaltyPath<'a> {
         let solver = match method {
             Method::Kds => PathSolver::Kds(Kds::new(pool)),
             Method::Structural => PathSolver::Structural(Structural::new(pool)),
@@ -38,7 +38,7 @@ impl<'a> PenaltyPath<'a> {
     }
 
     /// Fits at the next penalty.
-    pub fn step(&mut self, context: &FitContext<'_>, lambda: f64, progress: &Progress) -> Result<()> {
+    pub(super) fn step(&mut self, context: &FitContext<'_>, lambda: f64, progress: &Progress) -> Result<()> {
         let lasso = Lasso { kind: context.penalty, lambda, multipliers: context.multipliers };
         let tolerance = |steepest: f64| Tolerance {
             violation: OF_STEEPEST.max(OF_PENALTY * lambda / steepest.max(f64::MIN_POSITIVE)),

@@ -40,7 +40,7 @@ pub(in crate::fit) struct Scores {
 impl Scores {
     /// Fits the candidates by moments without each fold: all folds at one penalty, then at the next, until the path is exhausted.
     /// `progress` counts candidates of folds.
-    pub fn by_moments(
+    pub(crate) fn by_moments(
         context: &FitContext<'_>,
         moments: &Moments,
         folds: &Folds,
@@ -128,7 +128,7 @@ impl Scores {
     }
 
     /// Adds candidates by their W without each fold: fold by candidate.
-    pub fn add(&mut self, folds: &Folds, candidates: Vec<Candidate>, weights: &[Vec<Matrix<f64>>]) {
+    pub(crate) fn add(&mut self, folds: &Folds, candidates: Vec<Candidate>, weights: &[Vec<Matrix<f64>>]) {
         for (c, candidate) in candidates.into_iter().enumerate() {
             let of_fold =
                 |(left_out, weights): (&Vec<usize>, &Vec<Matrix<f64>>)| self.predict(&weights[c], left_out);
@@ -164,7 +164,7 @@ impl Scores {
     }
 
     /// A candidate's score over some of the environments, by index; none if its path ended earlier.
-    pub fn score(&self, candidate: usize, environments: &[usize]) -> Option<f64> {
+    pub(crate) fn score(&self, candidate: usize, environments: &[usize]) -> Option<f64> {
         let errors = &self.errors[candidate];
         if errors.is_empty() || environments.is_empty() {
             return None;
@@ -178,7 +178,7 @@ impl Scores {
     }
 
     /// The weights of candidates by their scores on some of the environments.
-    pub fn weights(&self, environments: &[usize]) -> Vec<f64> {
+    pub(crate) fn weights(&self, environments: &[usize]) -> Vec<f64> {
         let scores: Vec<Option<f64>> =
             (0..self.candidates.len()).map(|c| self.score(c, environments)).collect();
         candidate_weights(&self.candidates, &scores, environments.len())
@@ -191,7 +191,7 @@ impl Scores {
     }
 
     /// The error to expect on a new intervention: each left-out one is predicted with the weights that the others give.
-    pub fn expected_error(&self) -> ExpectedError {
+    pub(crate) fn expected_error(&self) -> ExpectedError {
         let (all, none) = (self.all(), self.no_effect());
         let gains: Vec<f64> = all
             .iter()

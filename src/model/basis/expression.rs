@@ -91,7 +91,7 @@ pub(crate) struct Variables<'a> {
 }
 
 impl<'a> Variables<'a> {
-    pub fn new(names: &'a [String]) -> Self {
+    pub(crate) fn new(names: &'a [String]) -> Self {
         // Of two with the same name the first is meant.
         let places = names.iter().enumerate().rev().map(|(j, name)| (name.as_str(), j)).collect();
         Variables { names, places }
@@ -100,7 +100,7 @@ impl<'a> Variables<'a> {
 
 impl Expression {
     /// Reads a text with these variables. `own` says whether [`OWN`] is one too.
-    pub fn parse(text: &str, names: &Variables<'_>, own: bool) -> Result<Self> {
+    pub(crate) fn parse(text: &str, names: &Variables<'_>, own: bool) -> Result<Self> {
         if text.len() > LONGEST {
             return Err(Error::invalid(format!(
                 "found an expression of {} letters, expected at most {LONGEST}",
@@ -119,32 +119,32 @@ impl Expression {
     }
 
     /// As it was written.
-    pub fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
     /// The value at x; `own` is the variable that [`OWN`] stands for.
-    pub fn at(&self, x: &[f64], own: usize) -> f64 {
+    pub(crate) fn at(&self, x: &[f64], own: usize) -> f64 {
         self.root.at(x, own)
     }
 
     /// The values at many points; `x` has the entries of a variable contiguous, as many as `out` has. `pool` is space.
-    pub fn fill(&self, x: &[f64], own: usize, out: &mut [f64], pool: &mut Vec<Vec<f64>>) {
+    pub(crate) fn fill(&self, x: &[f64], own: usize, out: &mut [f64], pool: &mut Vec<Vec<f64>>) {
         self.root.fill(x, own, out, pool);
     }
 
     /// The variables it depends on, without [`OWN`].
-    pub fn variables(&self) -> &BTreeSet<usize> {
+    pub(crate) fn variables(&self) -> &BTreeSet<usize> {
         &self.variables
     }
 
     /// The same function of a state in standard units: what it says is said of the data's own.
-    pub fn of_standard(&self, units: &Arc<Standardization>) -> Expression {
+    pub(crate) fn of_standard(&self, units: &Arc<Standardization>) -> Expression {
         Expression { root: self.root.of_standard(units), ..self.clone() }
     }
 
     /// Whether it is the number 1.
-    pub fn is_one(&self) -> bool {
+    pub(crate) fn is_one(&self) -> bool {
         self.root == Node::Number(1.0)
     }
 }

@@ -3,11 +3,11 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// The owner of everything that was made without a named token.
-pub const DEFAULT_OWNER: &str = "default";
+pub(crate) const DEFAULT_OWNER: &str = "default";
 
 /// A client of the service.
 #[derive(Clone, Debug)]
-pub struct Client {
+pub(crate) struct Client {
     /// The name of its token. A service without tokens has none, and there everyone sees everything.
     pub token_name: Option<String>,
     /// The hash of its token, to notice when that is revoked.
@@ -18,17 +18,17 @@ pub struct Client {
 
 impl Client {
     /// The owner of what this client makes.
-    pub fn owner(&self) -> &str {
+    pub(crate) fn owner(&self) -> &str {
         self.token_name.as_deref().unwrap_or(DEFAULT_OWNER)
     }
 
     /// The only owner whose things this client sees; none if it sees everyone's.
-    pub fn sees_only(&self) -> Option<&str> {
+    pub(crate) fn sees_only(&self) -> Option<&str> {
         self.token_name.as_deref()
     }
 
     /// The name under which turns in the queue and limits count this client.
-    pub fn queue_name(&self) -> String {
+    pub(crate) fn queue_name(&self) -> String {
         match &self.token_name {
             Some(name) => format!("token {name}"),
             None => format!("address {}", self.address),
@@ -37,7 +37,7 @@ impl Client {
 }
 
 /// An address as limits count it. One machine can have all addresses of an IPv6 network, so the network counts as one.
-pub fn network_of(address: SocketAddr) -> IpAddr {
+pub(crate) fn network_of(address: SocketAddr) -> IpAddr {
     match address.ip().to_canonical() {
         IpAddr::V6(ip) if !ip.is_loopback() => {
             let [a, b, c, d, ..] = ip.segments();

@@ -7,7 +7,7 @@ use std::fmt;
 
 /// A request that was refused, or a failure of the service. The HTTP layer gives each variant its status code.
 #[derive(Clone, Debug, PartialEq)]
-pub enum ServiceError {
+pub(crate) enum ServiceError {
     /// The request is wrong in itself.
     Invalid(String),
     /// There is no such dataset, model, job or file, or it belongs to somebody else.
@@ -46,22 +46,22 @@ impl fmt::Display for ServiceError {
 }
 
 impl ServiceError {
-    pub fn invalid(sentence: impl Into<String>) -> Self {
+    pub(crate) fn invalid(sentence: impl Into<String>) -> Self {
         ServiceError::Invalid(shortened(sentence.into()))
     }
 
-    pub fn unprocessable(sentence: impl Into<String>) -> Self {
+    pub(crate) fn unprocessable(sentence: impl Into<String>) -> Self {
         ServiceError::Unprocessable(shortened(sentence.into()))
     }
 
     /// Logs the cause of a failure that clients do not see.
-    pub fn logged(cause: impl fmt::Display) -> Self {
+    pub(crate) fn logged(cause: impl fmt::Display) -> Self {
         say!("error: {cause}");
         ServiceError::Internal
     }
 
     /// As an error of the library. There is no conversion by `?`: it would make the types of other code ambiguous.
-    pub fn into_error(self) -> Error {
+    pub(crate) fn into_error(self) -> Error {
         Error::invalid(self.to_string())
     }
 
@@ -71,7 +71,7 @@ impl ServiceError {
 }
 
 /// The sentence for clients: it names no path.
-pub fn public_sentence(error: &Error) -> String {
+pub(crate) fn public_sentence(error: &Error) -> String {
     match error {
         Error::File { problem, .. } => format!("the file: {problem}"),
         Error::Io { source, .. } if is_disk_full(source) => ServiceError::DiskFull.to_string(),
@@ -80,7 +80,7 @@ pub fn public_sentence(error: &Error) -> String {
     }
 }
 
-pub fn is_disk_full(error: &std::io::Error) -> bool {
+pub(crate) fn is_disk_full(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }

@@ -8,7 +8,7 @@ const SHORT: f64 = 5e10;
 
 /// The memory and the work of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Estimate {
+pub(crate) struct Estimate {
     /// Bytes of memory.
     pub bytes: f64,
     /// Floating-point operations, or anything that takes as long.
@@ -16,14 +16,14 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    pub fn is_short(&self) -> bool {
+    pub(crate) fn is_short(&self) -> bool {
         self.operations < SHORT
     }
 }
 
 /// The records of what a request refers to.
 #[derive(Clone, Copy, Default)]
-pub struct Records<'a> {
+pub(crate) struct Records<'a> {
     pub dataset: Option<&'a DatasetInfo>,
     /// The data that predictions start from.
     pub origin: Option<&'a DatasetInfo>,
@@ -31,7 +31,7 @@ pub struct Records<'a> {
 }
 
 /// The numbers that estimates are made from.
-pub struct Sizes {
+pub(crate) struct Sizes {
     /// Variables.
     pub d: f64,
     pub rows: f64,
@@ -46,14 +46,14 @@ pub struct Sizes {
 }
 
 /// The size of the data that predictions start from.
-pub struct OriginSizes {
+pub(crate) struct OriginSizes {
     pub rows: f64,
     /// Rows of its first environment without targets.
     pub moved: f64,
 }
 
 impl Records<'_> {
-    pub fn sizes(&self) -> Sizes {
+    pub(crate) fn sizes(&self) -> Sizes {
         let Records { dataset, origin, model } = self;
         let names = dataset.map(|data| &data.variables).or(model.map(|model| &model.variables));
         Sizes {
@@ -73,17 +73,17 @@ impl Records<'_> {
 
 impl Sizes {
     /// Memory for samples in f64 and f32, drift and its derivative, work space.
-    pub fn samples(&self) -> f64 {
+    pub(crate) fn samples(&self) -> f64 {
         32.0 * self.rows * self.d
     }
 
     /// Pairs of samples in the same environment.
-    pub fn all_pairs(&self) -> f64 {
+    pub(crate) fn all_pairs(&self) -> f64 {
         self.environments.iter().map(|n| (*n as f64).powi(2)).sum()
     }
 
     /// Memory for the data that predictions start from, for two laws and the map between them.
-    pub fn start(&self, exact: bool) -> f64 {
+    pub(crate) fn start(&self, exact: bool) -> f64 {
         let Some(origin) = &self.origin else { return 0.0 };
         let drawn = if exact { 0.0 } else { 32.0 * law_samples(self.d as usize) as f64 * self.d };
         32.0 * origin.rows * self.d + 120.0 * self.d * self.d + drawn

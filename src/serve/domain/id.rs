@@ -16,7 +16,7 @@ pub struct ContentId(String);
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(try_from = "String")]
 #[schema(value_type = String, pattern = "^[0-9a-f]{32}$")]
-pub struct JobId(String);
+pub(crate) struct JobId(String);
 
 fn digits(text: String, count: usize, what: &str) -> Result<String> {
     let good = text.len() == count && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
@@ -71,7 +71,7 @@ impl ContentId {
 }
 
 impl JobId {
-    pub fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 }

@@ -16,7 +16,7 @@ const NAMED_IN_ALL: usize = 2000;
 
 /// A dataset.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct DatasetInfo {
+pub(crate) struct DatasetInfo {
     /// The hash of the uploaded file.
     pub id: ContentId,
     /// The name that its first uploader gave it.
@@ -35,7 +35,7 @@ pub struct DatasetInfo {
 
 /// An environment of a dataset.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct EnvironmentInfo {
+pub(crate) struct EnvironmentInfo {
     /// The number of samples.
     pub rows: usize,
     /// The variables that are intervened on; only the first ones if there are many.
@@ -47,7 +47,7 @@ pub struct EnvironmentInfo {
 
 /// A model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct ModelInfo {
+pub(crate) struct ModelInfo {
     /// The hash of its file.
     pub id: ContentId,
     /// The family of the drift: linear, mlp or basis.
@@ -64,7 +64,7 @@ pub struct ModelInfo {
 
 impl DatasetInfo {
     /// Describes a dataset whose file has so many bytes.
-    pub fn of(id: ContentId, name: &str, data: &Dataset, bytes: u64) -> DatasetInfo {
+    pub(crate) fn of(id: ContentId, name: &str, data: &Dataset, bytes: u64) -> DatasetInfo {
         let mut left = NAMED_IN_ALL;
         let environment = |e: usize| {
             let own = || (0..data.dim()).filter(move |&j| data.targets()[(e, j)]);
@@ -86,7 +86,7 @@ impl DatasetInfo {
 
 impl ModelInfo {
     /// Describes a model.
-    pub fn of(id: ContentId, model: &Model) -> ModelInfo {
+    pub(crate) fn of(id: ContentId, model: &Model) -> ModelInfo {
         ModelInfo {
             id,
             kind: model.parameters.drift.name().into(),

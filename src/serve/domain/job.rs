@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 /// The state of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum JobState {
+pub(crate) enum JobState {
     /// The job waits in the queue.
     Queued,
     /// A worker is doing the job.
@@ -26,10 +26,10 @@ pub enum JobState {
 
 impl JobState {
     /// All states that a record can have.
-    pub const KNOWN: [JobState; 5] =
+    pub(crate) const KNOWN: [JobState; 5] =
         [JobState::Queued, JobState::Running, JobState::Done, JobState::Failed, JobState::Cancelled];
 
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             JobState::Queued => "queued",
             JobState::Running => "running",
@@ -40,19 +40,19 @@ impl JobState {
         }
     }
 
-    pub fn is_final(self) -> bool {
+    pub(crate) fn is_final(self) -> bool {
         !matches!(self, JobState::Queued | JobState::Running)
     }
 
     /// The state with this name in a record.
-    pub fn of(name: &str) -> Self {
+    pub(crate) fn of(name: &str) -> Self {
         JobState::KNOWN.into_iter().find(|state| state.name() == name).unwrap_or(JobState::Unreadable)
     }
 }
 
 /// The progress of a job.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Progress {
+pub(crate) struct Progress {
     /// The share of the work that is done, from 0 to 1.
     pub share: f64,
     /// Steps taken so far (fits with the Adam solver).
@@ -69,7 +69,7 @@ pub struct Progress {
 
 impl Progress {
     /// Adds the share that is done after `seconds`, and from both the time that is left.
-    pub fn with_share(self, share: f64, seconds: f64) -> Self {
+    pub(crate) fn with_share(self, share: f64, seconds: f64) -> Self {
         let share = share.min(1.0);
         let seconds_left = (share > 0.0).then(|| seconds * (1.0 - share) / share);
         Progress { share, seconds_left, ..self }
@@ -78,7 +78,7 @@ impl Progress {
 
 /// A job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Job {
+pub(crate) struct Job {
     /// The job's id.
     pub id: JobId,
     /// The kind of the request: fit, sample, evaluate, loss or simulate.
@@ -114,7 +114,7 @@ pub struct Job {
 
 impl Job {
     /// A new job, waiting in the queue.
-    pub fn queued(id: JobId, request: Request, client: String, owner: String) -> Job {
+    pub(crate) fn queued(id: JobId, request: Request, client: String, owner: String) -> Job {
         Job {
             id,
             kind: request.kind().into(),
@@ -135,7 +135,7 @@ impl Job {
 }
 
 /// How a job ended, as it goes on record.
-pub struct JobEnd {
+pub(crate) struct JobEnd {
     pub id: JobId,
     pub state: JobState,
     pub result: Option<serde_json::Value>,
@@ -144,15 +144,15 @@ pub struct JobEnd {
 }
 
 impl JobEnd {
-    pub fn done(id: JobId, result: serde_json::Value, files: Vec<String>) -> JobEnd {
+    pub(crate) fn done(id: JobId, result: serde_json::Value, files: Vec<String>) -> JobEnd {
         JobEnd { id, state: JobState::Done, result: Some(result), files, error: None }
     }
 
-    pub fn failed(id: JobId, error: String) -> JobEnd {
+    pub(crate) fn failed(id: JobId, error: String) -> JobEnd {
         JobEnd { id, state: JobState::Failed, result: None, files: Vec::new(), error: Some(error) }
     }
 
-    pub fn cancelled(id: JobId) -> JobEnd {
+    pub(crate) fn cancelled(id: JobId) -> JobEnd {
         JobEnd { id, state: JobState::Cancelled, result: None, files: Vec::new(), error: None }
     }
 }

@@ -19,7 +19,7 @@ const GOOD: usize = 64;
 
 /// Wrong tokens by address.
 #[derive(Default)]
-pub struct TokenGuesses {
+pub(crate) struct TokenGuesses {
     by_address: Mutex<HashMap<IpAddr, AddressRecord>>,
 }
 
@@ -32,7 +32,7 @@ struct AddressRecord {
 
 /// What to do about a wrong token.
 #[derive(Debug, PartialEq)]
-pub enum WrongToken {
+pub(crate) enum WrongToken {
     /// Refuse it after this delay.
     Refuse(Duration),
     /// Refuse further tokens for this long.
@@ -46,7 +46,7 @@ impl TokenGuesses {
 
     /// Admits a valid token, or says how long it has to wait. A token that is new to an address which has sent too many wrong ones
     /// may have been guessed.
-    pub fn admits(&self, address: IpAddr, token: &[u8; 32], now: Instant) -> Result<(), Duration> {
+    pub(crate) fn admits(&self, address: IpAddr, token: &[u8; 32], now: Instant) -> Result<(), Duration> {
         let mut all = self.lock();
         let record = entry(&mut all, address, now);
         if record.good.contains(token) {
@@ -62,7 +62,7 @@ impl TokenGuesses {
     }
 
     /// Counts a wrong token from an address.
-    pub fn wrong(&self, address: IpAddr, now: Instant) -> WrongToken {
+    pub(crate) fn wrong(&self, address: IpAddr, now: Instant) -> WrongToken {
         let mut all = self.lock();
         let record = entry(&mut all, address, now);
         if now.duration_since(record.since) >= WINDOW {

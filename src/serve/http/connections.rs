@@ -38,7 +38,7 @@ content-type: application/json\r\ncontent-length: 76\r\n\r\n\
 
 /// Accepts connections until `stop` is true. Then it closes those that wait for their clients at once, and the others when their
 /// requests are answered, or when `limits.shutdown` has passed. Returns when it was asked to stop.
-pub async fn listen(
+pub(crate) async fn listen(
     service: Arc<Service>,
     listener: TcpListener,
     mut stop: watch::Receiver<bool>,

@@ -25,7 +25,7 @@ const LONGEST_NAME: usize = 200;
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub struct UploadQuery {
+pub(super) struct UploadQuery {
     /// A name for people. Its ending, .npz or .csv, determines the format.
     #[param(min_length = 5, max_length = 200, pattern = r"\.([nN][pP][zZ]|[cC][sS][vV])$")]
     name: String,
@@ -37,7 +37,7 @@ pub struct UploadQuery {
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub struct ListQuery {
+pub(super) struct ListQuery {
     /// The most datasets of a page; the default is 50.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
@@ -47,7 +47,7 @@ pub struct ListQuery {
 
 /// A page of the list of datasets.
 #[derive(Serialize, ToSchema)]
-pub struct Datasets {
+pub(super) struct Datasets {
     /// The datasets, newest first.
     datasets: Vec<DatasetSummary>,
     /// The value of `after` for the next page, if there is one.
@@ -60,7 +60,7 @@ pub struct Datasets {
     responses((status = 201, body = DatasetInfo), (status = 200, body = DatasetInfo), (status = 400, body = Refusal),
               (status = 408, body = Refusal), (status = 413, body = Refusal), (status = 422, body = Refusal),
               (status = 507, body = Refusal)))]
-pub async fn upload(
+pub(super) async fn upload(
     State(service): Shared,
     Extension(client): FromClient,
     upload: Result<Query<UploadQuery>, QueryRejection>,
@@ -90,7 +90,7 @@ pub async fn upload(
 /// List datasets, newest first.
 #[utoipa::path(get, path = "/v1/datasets", params(ListQuery),
     responses((status = 200, body = Datasets), (status = 400, body = Refusal)))]
-pub async fn list(
+pub(super) async fn list(
     State(service): Shared,
     Extension(client): FromClient,
     which: Result<Query<ListQuery>, QueryRejection>,
@@ -110,7 +110,7 @@ fn content_id(text: String, what: &'static str) -> Answer<ContentId> {
 /// Describe a dataset.
 #[utoipa::path(get, path = "/v1/datasets/{id}", params(("id" = String, Path)),
     responses((status = 200, body = DatasetInfo), (status = 404, body = Refusal)))]
-pub async fn show(
+pub(super) async fn show(
     State(service): Shared,
     Extension(client): FromClient,
     Path(id): Path<String>,
@@ -123,7 +123,7 @@ pub async fn show(
     request_body(content = String, content_type = "application/octet-stream"),
     responses((status = 201, body = ModelInfo), (status = 400, body = Refusal), (status = 408, body = Refusal),
               (status = 413, body = Refusal), (status = 422, body = Refusal), (status = 507, body = Refusal)))]
-pub async fn upload_model(
+pub(super) async fn upload_model(
     State(service): Shared,
     Extension(client): FromClient,
     headers: HeaderMap,
@@ -136,7 +136,7 @@ pub async fn upload_model(
 /// Describe a model.
 #[utoipa::path(get, path = "/v1/models/{id}", params(("id" = String, Path)),
     responses((status = 200, body = ModelInfo), (status = 404, body = Refusal)))]
-pub async fn show_model(
+pub(super) async fn show_model(
     State(service): Shared,
     Extension(client): FromClient,
     Path(id): Path<String>,

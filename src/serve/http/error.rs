@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// A request that is not answered as it asks.
 #[derive(Debug)]
-pub enum ApiError {
+pub(super) enum ApiError {
     /// The service refuses it, or fails.
     Service(ServiceError),
     /// It has no valid token.
@@ -33,17 +33,17 @@ pub enum ApiError {
 
 /// The body of every refusal.
 #[derive(Serialize, utoipa::ToSchema)]
-pub struct Refusal {
+pub(super) struct Refusal {
     /// What was found and what was expected.
     pub error: String,
 }
 
 impl ApiError {
-    pub fn invalid(sentence: impl Into<String>) -> Self {
+    pub(super) fn invalid(sentence: impl Into<String>) -> Self {
         ApiError::Service(ServiceError::invalid(sentence))
     }
 
-    pub fn internal() -> Self {
+    pub(super) fn internal() -> Self {
         ApiError::Service(ServiceError::Internal)
     }
 

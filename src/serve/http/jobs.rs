@@ -34,7 +34,7 @@ const LONGEST_WAIT: f64 = 60.0;
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub struct SubmitQuery {
+pub(super) struct SubmitQuery {
     /// Wait for the result, at most so many seconds.
     #[param(minimum = 0, maximum = 60)]
     wait: Option<f64>,
@@ -44,7 +44,7 @@ pub struct SubmitQuery {
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub struct ListQuery {
+pub(super) struct ListQuery {
     /// Only jobs in this state.
     state: Option<JobState>,
     /// Only jobs of this kind.
@@ -58,7 +58,7 @@ pub struct ListQuery {
 
 /// A page of the list of jobs.
 #[derive(Serialize, ToSchema)]
-pub struct Jobs {
+pub(super) struct Jobs {
     /// The jobs, newest first.
     jobs: Vec<JobSummary>,
     /// The value of `after` for the next page, if there is one.
@@ -74,7 +74,7 @@ fn job_id(text: String) -> Answer<JobId> {
     responses((status = 202, body = Job), (status = 200, body = Job), (status = 400, body = Refusal),
               (status = 404, body = Refusal), (status = 422, body = Refusal),
               (status = 429, body = Refusal, headers(("retry-after" = u32)))))]
-pub async fn submit(
+pub(super) async fn submit(
     State(service): Shared,
     submit: Result<Query<SubmitQuery>, QueryRejection>,
     Extension(client): FromClient,
@@ -112,7 +112,7 @@ async fn wait_for(service: &Service, id: &JobId) -> Option<Job> {
 
 /// List jobs, newest first.
 #[utoipa::path(get, path = "/v1/jobs", params(ListQuery), responses((status = 200, body = Jobs), (status = 400, body = Refusal)))]
-pub async fn list(
+pub(super) async fn list(
     State(service): Shared,
     Extension(client): FromClient,
     which: Result<Query<ListQuery>, QueryRejection>,
@@ -135,7 +135,7 @@ pub async fn list(
 /// Show a job with its request and result.
 #[utoipa::path(get, path = "/v1/jobs/{id}", params(("id" = String, Path)),
     responses((status = 200, body = Job), (status = 404, body = Refusal)))]
-pub async fn show(
+pub(super) async fn show(
     State(service): Shared,
     Extension(client): FromClient,
     Path(id): Path<String>,
@@ -146,7 +146,7 @@ pub async fn show(
 /// Cancel a job. A running job stops as soon as its work can, a fit after its present step. A job that has ended stays as it is.
 #[utoipa::path(post, path = "/v1/jobs/{id}/cancel", params(("id" = String, Path)),
     responses((status = 200, body = Job), (status = 404, body = Refusal)))]
-pub async fn cancel(
+pub(super) async fn cancel(
     State(service): Shared,
     Extension(client): FromClient,
     Path(id): Path<String>,
@@ -157,7 +157,7 @@ pub async fn cancel(
 /// Follow a job by server-sent events: `progress`, `log` and `state`. The last event is the final `state`.
 #[utoipa::path(get, path = "/v1/jobs/{id}/events", params(("id" = String, Path)),
     responses((status = 200, content_type = "text/event-stream", body = String), (status = 404, body = Refusal)))]
-pub async fn events(
+pub(super) async fn events(
     State(service): Shared,
     Extension(client): FromClient,
     Path(id): Path<String>,
@@ -219,7 +219,7 @@ fn follow(
 /// Download a file of a job.
 #[utoipa::path(get, path = "/v1/jobs/{id}/files/{name}", params(("id" = String, Path), ("name" = String, Path)),
     responses((status = 200, content_type = "application/octet-stream", body = String), (status = 404, body = Refusal)))]
-pub async fn file(
+pub(super) async fn file(
     State(service): Shared,
     Extension(client): FromClient,
     Path((id, name)): Path<(String, String)>,

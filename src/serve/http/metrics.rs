@@ -8,7 +8,7 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The numbers as text.
-pub fn text(service: &Service, reader: &Reader<'_>) -> Result<String, ServiceError> {
+pub(super) fn text(service: &Service, reader: &Reader<'_>) -> Result<String, ServiceError> {
     let mut text = String::new();
     let mut line = |head: &str, kind: &str, rows: &[(String, f64)]| {
         let name = head.split_once(' ').map_or(head, |(name, _)| name);

@@ -1,6 +1,6 @@
 //! The HTTP side of the service: routes, requests and responses, and the OpenAPI document.
 
-pub mod connections;
+pub(super) mod connections;
 mod datasets;
 mod error;
 mod jobs;
@@ -53,7 +53,7 @@ fn query<T>(query: std::result::Result<Query<T>, QueryRejection>) -> Answer<T> {
 }
 
 /// All routes of the service.
-pub fn router(service: Arc<Service>) -> Router {
+pub(super) fn router(service: Arc<Service>) -> Router {
     let guarded = Router::new()
         .route("/v1/datasets", post(datasets::upload).get(datasets::list))
         .route("/v1/datasets/{id}", get(datasets::show))

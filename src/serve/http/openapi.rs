@@ -37,7 +37,7 @@ use utoipa::OpenApi;
 struct Api;
 
 /// The OpenAPI document. Settings of a kind of job are described by their defaults.
-pub fn document() -> Value {
+pub(super) fn document() -> Value {
     let mut document = serde_json::to_value(Api::openapi()).expect("the document serialises");
     let schemas = &mut document["components"]["schemas"];
     for (request, defaults) in Request::default_settings() {

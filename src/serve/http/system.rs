@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 
 /// The health of the service.
 #[derive(Serialize, ToSchema)]
-pub struct Health {
+pub(super) struct Health {
     /// ok or failing.
     status: &'static str,
     /// What does not work.
@@ -21,13 +21,13 @@ pub struct Health {
 
 /// The devices of the service.
 #[derive(Serialize, ToSchema)]
-pub struct Devices {
+pub(super) struct Devices {
     devices: Vec<DeviceInfo>,
 }
 
 /// A device.
 #[derive(Serialize, ToSchema)]
-pub struct DeviceInfo {
+pub(super) struct DeviceInfo {
     /// The name of the device.
     name: String,
     /// Whether it is a GPU in software, as used in tests.
@@ -36,7 +36,7 @@ pub struct DeviceInfo {
 
 /// Checks whether the workers, the database and the disk of the service work.
 #[utoipa::path(get, path = "/healthz", responses((status = 200, body = Health), (status = 503, body = Health)))]
-pub async fn health(State(service): Shared) -> (StatusCode, Json<Health>) {
+pub(super) async fn health(State(service): Shared) -> (StatusCode, Json<Health>) {
     let problems = service.find_problems().await;
     match problems.is_empty() {
         true => (StatusCode::OK, Json(Health { status: "ok", problems })),
@@ -46,7 +46,7 @@ pub async fn health(State(service): Shared) -> (StatusCode, Json<Health>) {
 
 /// Lists the devices that run jobs.
 #[utoipa::path(get, path = "/v1/devices", responses((status = 200, body = Devices)))]
-pub async fn devices(State(service): Shared) -> Json<Devices> {
+pub(super) async fn devices(State(service): Shared) -> Json<Devices> {
     let devices = service.devices.iter();
     let devices = devices.map(|(name, software)| DeviceInfo { name: name.clone(), software: *software });
     Json(Devices { devices: devices.collect() })
@@ -54,13 +54,13 @@ pub async fn devices(State(service): Shared) -> Json<Devices> {
 
 /// Returns this document.
 #[utoipa::path(get, path = "/v1/openapi.json", responses((status = 200, body = Object)))]
-pub async fn openapi() -> Json<serde_json::Value> {
+pub(super) async fn openapi() -> Json<serde_json::Value> {
     Json(super::openapi::document())
 }
 
 /// Returns the numbers for Prometheus.
 #[utoipa::path(get, path = "/metrics", responses((status = 200, content_type = "text/plain", body = String)))]
-pub async fn metrics(State(service): Shared) -> Answer<impl IntoResponse> {
+pub(super) async fn metrics(State(service): Shared) -> Answer<impl IntoResponse> {
     let text = service.read_long(metrics_text).await?;
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text))
 }

@@ -5,7 +5,7 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex};
 
 /// Keeps the entries that were used last, up to a total size.
-pub struct Cache<K, V> {
+pub(super) struct Cache<K, V> {
     entries: Mutex<Entries<K, V>>,
     most: usize,
 }
@@ -18,12 +18,12 @@ struct Entries<K, V> {
 
 impl<K: Clone + Eq + Hash, V> Cache<K, V> {
     /// A cache of so many units of size.
-    pub fn new(most: usize) -> Self {
+    pub(super) fn new(most: usize) -> Self {
         Cache { entries: Mutex::new(Entries { by_key: HashMap::new(), size: 0, clock: 0 }), most }
     }
 
     /// The entry of a key. `make` makes it if it is not there.
-    pub fn get<E>(
+    pub(super) fn get<E>(
         &self,
         key: &K,
         make: impl FnOnce() -> Result<V, E>,

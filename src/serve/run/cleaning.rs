@@ -13,7 +13,7 @@ const EVERY: Duration = Duration::from_secs(600);
 const SECONDS_PER_DAY: f64 = 86_400.0;
 
 /// Cleans now and every ten minutes.
-pub fn keep_cleaning(service: Arc<Service>) {
+pub(crate) fn keep_cleaning(service: Arc<Service>) {
     tokio::spawn(async move {
         while !service.is_closing() {
             let cleaned = service.clone();

@@ -25,13 +25,13 @@ fn read(folder: &Path) -> Crashes {
 }
 
 /// Why the job of this folder is not tried again, if it is not.
-pub fn exhausted(folder: &Path) -> Option<String> {
+pub(super) fn exhausted(folder: &Path) -> Option<String> {
     let Crashes { count, reason } = read(folder);
     (count >= MOST).then_some(reason)
 }
 
 /// Counts another process that the job has ended. The count is on the disk before the job is tried again.
-pub fn count(folder: &Path, reason: &str) -> Result<()> {
+pub(super) fn count(folder: &Path, reason: &str) -> Result<()> {
     create_folder(folder)?;
     let crashes = Crashes { count: read(folder).count + 1, reason: reason.into() };
     write_atomically(&file(folder), |writer| {
@@ -40,7 +40,7 @@ pub fn count(folder: &Path, reason: &str) -> Result<()> {
 }
 
 /// Removes the count, because the job has succeeded.
-pub fn forget(folder: &Path) {
+pub(super) fn forget(folder: &Path) {
     let _ = std::fs::remove_file(file(folder));
 }
 

@@ -14,20 +14,20 @@ const LONGEST: Duration = Duration::from_secs(5);
 
 /// The health of the service, as far as it is known.
 #[derive(Default)]
-pub struct Health {
+pub(super) struct Health {
     /// The devices whose workers have stopped.
     stopped: Mutex<Vec<String>>,
     last: tokio::sync::Mutex<Option<(Instant, Vec<String>)>>,
 }
 
 /// Held by a worker while it runs. When it is dropped, the worker has stopped.
-pub struct WorkerGuard {
+pub(super) struct WorkerGuard {
     service: Arc<Service>,
     device: String,
 }
 
 impl WorkerGuard {
-    pub fn new(service: Arc<Service>, device: &str) -> WorkerGuard {
+    pub(super) fn new(service: Arc<Service>, device: &str) -> WorkerGuard {
         WorkerGuard { service, device: device.to_owned() }
     }
 }

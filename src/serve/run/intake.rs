@@ -19,7 +19,7 @@ use tempfile::TempPath;
 type Answer<T> = Result<T, ServiceError>;
 
 /// An uploaded file on the disk. It is removed when this is dropped, unless it was moved to its place.
-pub struct Upload {
+pub(crate) struct Upload {
     pub path: TempPath,
     pub bytes: u64,
     pub hash: Sha256,
@@ -29,14 +29,14 @@ pub struct Upload {
 
 /// The format of an uploaded dataset.
 #[derive(Clone, Copy, PartialEq)]
-pub enum Format {
+pub(crate) enum Format {
     Npz,
     Csv,
 }
 
 impl Format {
     /// The format that the ending of a file's name stands for.
-    pub fn of(name: &str) -> Option<Format> {
+    pub(crate) fn of(name: &str) -> Option<Format> {
         match name.rsplit_once('.')?.1.to_ascii_lowercase().as_str() {
             "npz" => Some(Format::Npz),
             "csv" => Some(Format::Csv),
@@ -44,7 +44,7 @@ impl Format {
         }
     }
 
-    pub fn ending(self) -> &'static str {
+    pub(crate) fn ending(self) -> &'static str {
         match self {
             Format::Npz => ".npz",
             Format::Csv => ".csv",
@@ -53,7 +53,7 @@ impl Format {
 }
 
 /// What a client says about an uploaded dataset.
-pub struct Description {
+pub(crate) struct Description {
     pub name: String,
     pub format: Format,
     /// For csv: which environments intervene on what, like 1=x3;2=x5,x6.
@@ -73,7 +73,7 @@ impl Description {
 }
 
 /// A dataset that was taken in.
-pub struct TakenIn {
+pub(crate) struct TakenIn {
     pub info: DatasetInfo,
     /// Whether the client did not have it before.
     pub is_new: bool,
@@ -202,7 +202,7 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Answer<T> + Send + '
 }
 
 /// Inspects the size and shape of a dataset's file. Returns the bytes of memory for reading it.
-pub fn read_cost(limits: &Limits, path: &Path) -> Answer<f64> {
+pub(crate) fn read_cost(limits: &Limits, path: &Path) -> Answer<f64> {
     let cost = match path.extension() {
         // A small file can unpack to a large one.
         Some(ending) if ending == "npz" => ReadCost::of_npz(path)?,

@@ -29,7 +29,7 @@ const RETRY_WRITE: Duration = Duration::from_secs(1);
 
 /// Why a job has to stop.
 #[derive(Clone, Copy, PartialEq)]
-pub enum StopReason {
+pub(super) enum StopReason {
     Cancelled,
     /// The service ends.
     Closing,

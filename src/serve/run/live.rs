@@ -13,7 +13,7 @@ const BACKLOG: usize = 64;
 
 /// An event in the life of a job.
 #[derive(Clone, Debug)]
-pub enum Event {
+pub(crate) enum Event {
     /// The job made progress.
     Progress(Progress),
     /// The job wrote a line to its log.
@@ -24,13 +24,13 @@ pub enum Event {
 
 /// A line of a job's log.
 #[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
-pub struct LogLine {
+pub(crate) struct LogLine {
     /// The text of the line.
     pub line: String,
 }
 
 /// A job that has not ended.
-pub struct LiveJob {
+pub(crate) struct LiveJob {
     cancelled: AtomicBool,
     progress: Mutex<Option<Progress>>,
     events: broadcast::Sender<Event>,
@@ -47,47 +47,47 @@ impl Default for LiveJob {
 }
 
 impl LiveJob {
-    pub fn cancel(&self) {
+    pub(crate) fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
     }
 
-    pub fn is_cancelled(&self) -> bool {
+    pub(crate) fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
     }
 
-    pub fn progress(&self) -> Option<Progress> {
+    pub(crate) fn progress(&self) -> Option<Progress> {
         self.progress.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }
 
     /// Keeps the progress and sends it to listeners.
-    pub fn report(&self, progress: Progress) {
+    pub(crate) fn report(&self, progress: Progress) {
         *self.progress.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(progress.clone());
         self.send(Event::Progress(progress));
     }
 
     /// Sends a line of the job's log to listeners.
-    pub fn log(&self, line: impl Into<String>) {
+    pub(crate) fn log(&self, line: impl Into<String>) {
         self.send(Event::Log(LogLine { line: line.into() }));
     }
 
     /// Sends an event to listeners, if there are any.
-    pub fn send(&self, event: Event) {
+    pub(crate) fn send(&self, event: Event) {
         let _ = self.events.send(event);
     }
 
-    pub fn listen(&self) -> broadcast::Receiver<Event> {
+    pub(crate) fn listen(&self) -> broadcast::Receiver<Event> {
         self.events.subscribe()
     }
 
     /// Whether anyone listens.
-    pub fn is_followed(&self) -> bool {
+    pub(crate) fn is_followed(&self) -> bool {
         self.events.receiver_count() > 0
     }
 }
 
 /// All jobs that have not ended.
 #[derive(Default)]
-pub struct LiveJobs {
+pub(crate) struct LiveJobs {
     by_id: Mutex<HashMap<JobId, Arc<LiveJob>>>,
 }
 
@@ -97,23 +97,23 @@ impl LiveJobs {
     }
 
     /// Adds a job.
-    pub fn begin(&self, id: &JobId) -> Arc<LiveJob> {
+    pub(crate) fn begin(&self, id: &JobId) -> Arc<LiveJob> {
         self.lock().entry(id.clone()).or_default().clone()
     }
 
-    pub fn get(&self, id: &JobId) -> Option<Arc<LiveJob>> {
+    pub(crate) fn get(&self, id: &JobId) -> Option<Arc<LiveJob>> {
         self.lock().get(id).cloned()
     }
 
     /// Removes a job that has ended. Its listeners receive the last event, and their streams end.
-    pub fn end(&self, job: Job) {
+    pub(crate) fn end(&self, job: Job) {
         if let Some(live) = self.lock().remove(&job.id) {
             live.send(Event::State(Box::new(job)));
         }
     }
 
     /// Ends all streams, because the service ends.
-    pub fn clear(&self) {
+    pub(crate) fn clear(&self) {
         self.lock().clear();
     }
 }

@@ -4,21 +4,21 @@ mod cache;
 mod cleaning;
 mod crashes;
 mod health;
-pub mod intake;
-pub mod job_process;
+pub(super) mod intake;
+pub(super) mod job_process;
 mod life_cycle;
-pub mod live;
-pub mod metrics;
+pub(super) mod live;
+pub(super) mod metrics;
 mod process;
 mod protocol;
-pub mod queue;
-pub mod read_cost;
-pub mod service;
+pub(super) mod queue;
+pub(super) mod read_cost;
+pub(super) mod service;
 mod trial;
-pub mod upload_budget;
+pub(super) mod upload_budget;
 mod worker;
 
 #[cfg(test)]
 mod tests;
 
-pub use cleaning::keep_cleaning;
+pub(super) use cleaning::keep_cleaning;

@@ -49,7 +49,7 @@ pub(in crate::serve) struct Death {
 
 impl Process {
     /// Starts `program` (this one) in the folder of the service, for jobs that may use so many bytes of memory on a device.
-    pub fn start(program: &Path, folder: &Path, place: &Place, memory: u64) -> io::Result<Process> {
+    pub(super) fn start(program: &Path, folder: &Path, place: &Place, memory: u64) -> io::Result<Process> {
         let device = match place {
             Place::Cpu => "cpu".to_owned(),
             Place::Gpu(gpu) => gpu.index.to_string(),
@@ -96,12 +96,12 @@ impl Process {
     }
 
     /// Whether it still runs, as far as that is known.
-    pub fn is_alive(&mut self) -> bool {
+    pub(super) fn is_alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
     /// Sends an order. If the process is gone, [`receive`](Process::receive) notices.
-    pub fn send(&mut self, order: &Order) {
+    pub(super) fn send(&mut self, order: &Order) {
         let mut line = serde_json::to_vec(order).expect("orders serialise");
         line.push(b'\n');
         if let Some(orders) = &mut self.orders {
@@ -110,7 +110,7 @@ impl Process {
     }
 
     /// Waits for a message.
-    pub fn receive(&mut self, within: Duration) -> Heard {
+    pub(super) fn receive(&mut self, within: Duration) -> Heard {
         match self.messages.recv_timeout(within) {
             Ok(Message::Ready { memory }) => {
                 self.memory = memory;
@@ -123,7 +123,7 @@ impl Process {
     }
 
     /// Ends the process, if it has not ended by itself, and returns how it ended.
-    pub fn end(mut self) -> Death {
+    pub(super) fn end(mut self) -> Death {
         let status = self.close();
         if let Some(errors) = self.errors.take() {
             let _ = errors.join();
@@ -154,7 +154,7 @@ impl Process {
     }
 
     /// Ends it at once.
-    pub fn kill(&mut self) {
+    pub(super) fn kill(&mut self) {
         let _ = self.child.kill();
     }
 }

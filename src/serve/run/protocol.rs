@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// From the service to the process.
 #[derive(Serialize, Deserialize)]
-pub enum Order {
+pub(super) enum Order {
     /// Do this job.
     Do(Box<Assignment>),
     /// Stop the job that is running.
@@ -15,7 +15,7 @@ pub enum Order {
 
 /// From the process to the service.
 #[derive(Serialize, Deserialize)]
-pub enum Message {
+pub(super) enum Message {
     /// The process has started. A job may use so many bytes; without a number, there is no limit.
     Ready { memory: Option<u64> },
     /// The progress of the job.

@@ -12,7 +12,7 @@ const BYTES_TOGETHER: f64 = (1u64 << 30) as f64;
 
 /// The jobs that a worker takes. A long job does not delay short ones, and neither of them delays losses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lane {
+pub(crate) enum Lane {
     /// Short jobs that are evaluated together.
     Losses,
     /// Other short jobs.
@@ -23,12 +23,12 @@ pub enum Lane {
 
 impl Lane {
     /// All of them.
-    pub const ALL: [Lane; 3] = [Lane::Losses, Lane::Short, Lane::Long];
+    pub(crate) const ALL: [Lane; 3] = [Lane::Losses, Lane::Short, Lane::Long];
 }
 
 /// A job that waits.
 #[derive(Clone)]
-pub struct Ticket {
+pub(crate) struct Ticket {
     pub id: JobId,
     pub request: Arc<Request>,
     pub live: Arc<LiveJob>,
@@ -76,7 +76,7 @@ struct Waiting {
 }
 
 /// The queue.
-pub struct Queue {
+pub(crate) struct Queue {
     waiting: Mutex<Waiting>,
     changed: Condvar,
     most: usize,
@@ -86,7 +86,7 @@ pub struct Queue {
 
 /// The queue is full: this many jobs wait already.
 #[derive(Debug, PartialEq)]
-pub enum Full {
+pub(crate) enum Full {
     /// Jobs of all clients.
     Everyone(usize),
     /// Jobs of this client.
@@ -94,7 +94,7 @@ pub enum Full {
 }
 
 /// A place in the queue, reserved while the job is being recorded.
-pub struct Seat<'a> {
+pub(crate) struct Seat<'a> {
     queue: &'a Queue,
     client: String,
 }
@@ -111,7 +111,7 @@ impl Drop for Seat<'_> {
 
 impl Queue {
     /// A queue with room for so many jobs of all clients and of each client. Without `batching` every loss is evaluated alone.
-    pub fn new(most: usize, most_each: usize, batching: bool) -> Self {
+    pub(crate) fn new(most: usize, most_each: usize, batching: bool) -> Self {
         Queue { waiting: Mutex::default(), changed: Condvar::new(), most, most_each, batching }
     }
 
@@ -120,12 +120,12 @@ impl Queue {
     }
 
     /// The number of jobs that wait.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.lock().count
     }
 
     /// Reserves a seat for another job of a client, if there is room.
-    pub fn seat(&self, client: &str) -> Result<Seat<'_>, Full> {
+    pub(crate) fn seat(&self, client: &str) -> Result<Seat<'_>, Full> {
         let mut waiting = self.lock();
         let all = waiting.count + waiting.reserved.values().sum::<usize>();
         if all >= self.most {
@@ -144,7 +144,7 @@ impl Queue {
     }
 
     /// Adds a job. This never fails: jobs of an earlier run of the service are added whatever the length.
-    pub fn push(&self, client: &str, ticket: Ticket) {
+    pub(crate) fn push(&self, client: &str, ticket: Ticket) {
         let mut waiting = self.lock();
         waiting.count += 1;
         match waiting.clients.iter_mut().find(|(name, _)| name == client) {
@@ -156,7 +156,7 @@ impl Queue {
     }
 
     /// Removes a job; none if it does not wait any more.
-    pub fn remove(&self, id: &JobId) -> Option<Ticket> {
+    pub(crate) fn remove(&self, id: &JobId) -> Option<Ticket> {
         let mut waiting = self.lock();
         let mut found = None;
         for (_, tickets) in &mut waiting.clients {
@@ -172,7 +172,7 @@ impl Queue {
     }
 
     /// Waits for the next job for a device and lane, and takes it with all others that join it. Returns none once the queue is closed.
-    pub fn wait(&self, device: &str, lane: Lane) -> Option<Vec<Ticket>> {
+    pub(crate) fn wait(&self, device: &str, lane: Lane) -> Option<Vec<Ticket>> {
         let mut waiting = self.lock();
         loop {
             if waiting.closed {
@@ -214,7 +214,7 @@ impl Queue {
     }
 
     /// Closes the queue, so that workers end.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.changed.notify_all();
     }

@@ -24,7 +24,7 @@ const LISTED: u32 = u32::from_be_bytes(*b"PK\x01\x02");
 
 /// What is known of a dataset before it is read.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ReadCost {
+pub(crate) struct ReadCost {
     /// The number of variables.
     pub variables: usize,
     /// Bytes of memory for reading it, at most and roughly.
@@ -33,7 +33,7 @@ pub struct ReadCost {
 
 impl ReadCost {
     /// The cost of an .npz file, by its headers. The reader refuses a file that holds more than they say.
-    pub fn of_npz(path: &Path) -> Result<ReadCost> {
+    pub(crate) fn of_npz(path: &Path) -> Result<ReadCost> {
         let files = files_listed(path)?;
         if files > MOST_FILES {
             let problem = format!("lists {files} arrays, expected at most {MOST_FILES}");
@@ -55,7 +55,7 @@ impl ReadCost {
     }
 
     /// The cost of a csv file, by its header and the number of its separators.
-    pub fn of_csv(path: &Path) -> Result<ReadCost> {
+    pub(crate) fn of_csv(path: &Path) -> Result<ReadCost> {
         let variables = width_of_csv(path)?;
         let (mut numbers, mut line, mut longest, mut last) = (1u64, 0u64, 0u64, 0u8);
         each_block(path, |block| {
@@ -79,7 +79,7 @@ impl ReadCost {
     }
 
     /// Bytes of memory for reading a model from a file of so many bytes.
-    pub fn bytes_of_model(file: u64) -> f64 {
+    pub(crate) fn bytes_of_model(file: u64) -> f64 {
         MODEL_BYTE * file as f64
     }
 }

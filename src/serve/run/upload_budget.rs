@@ -18,18 +18,18 @@ pub(in crate::serve) struct UploadBudget {
 
 impl UploadBudget {
     /// Uploads may use so many bytes of memory together.
-    pub fn new(memory: u64) -> Self {
+    pub(crate) fn new(memory: u64) -> Self {
         let units = (memory as f64 / UNIT).ceil().clamp(1.0, f64::from(u32::MAX >> 4)) as u32;
         UploadBudget { on_disk: Arc::default(), memory: Arc::new(Semaphore::new(units as usize)), units }
     }
 
     /// Room on the disk for one upload, out of so many bytes for all uploads; without a number there is no limit.
-    pub fn disk(&self, room: Option<u64>) -> DiskRoom {
+    pub(crate) fn disk(&self, room: Option<u64>) -> DiskRoom {
         DiskRoom { all: self.on_disk.clone(), room, taken: 0 }
     }
 
     /// Waits until so many bytes of memory are free for an upload. It has them until it drops the permit.
-    pub async fn memory(&self, bytes: f64) -> Result<OwnedSemaphorePermit, ServiceError> {
+    pub(crate) async fn memory(&self, bytes: f64) -> Result<OwnedSemaphorePermit, ServiceError> {
         let units = (bytes / UNIT).ceil().clamp(1.0, f64::from(self.units)) as u32;
         self.memory.clone().acquire_many_owned(units).await.map_err(|_| ServiceError::Internal)
     }
@@ -44,7 +44,7 @@ pub(in crate::serve) struct DiskRoom {
 
 impl DiskRoom {
     /// Takes more bytes.
-    pub fn take(&mut self, bytes: u64) -> Result<(), ServiceError> {
+    pub(crate) fn take(&mut self, bytes: u64) -> Result<(), ServiceError> {
         let before = self.all.fetch_add(bytes, Ordering::Relaxed);
         self.taken += bytes;
         match self.room {
@@ -54,7 +54,7 @@ impl DiskRoom {
     }
 
     /// The bytes taken so far.
-    pub fn taken(&self) -> u64 {
+    pub(crate) fn taken(&self) -> u64 {
         self.taken
     }
 }

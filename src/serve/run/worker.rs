@@ -33,7 +33,7 @@ const START_TRIES: u32 = 3;
 const START_AGAIN: Duration = Duration::from_secs(1);
 
 /// Works until the service ends.
-pub fn work(service: &Service, place: &Place, lane: Lane) {
+pub(super) fn work(service: &Service, place: &Place, lane: Lane) {
     let device = place.name();
     let gpu = LazyCell::new(|| place.gpu());
     let mut runner = ProcessRunner { service, place, process: None };
@@ -52,7 +52,7 @@ pub fn work(service: &Service, place: &Place, lane: Lane) {
 }
 
 /// Jobs that the service evaluates together.
-pub struct Joint<'a> {
+pub(super) struct Joint<'a> {
     pub service: &'a Service,
     pub gpu: Option<&'a GpuEngine>,
     pub device: &'a str,
@@ -61,7 +61,7 @@ pub struct Joint<'a> {
 
 impl Joint<'_> {
     /// Evaluates all jobs but those that were cancelled while they waited.
-    pub fn run(&self, kind: &dyn JointKind, tickets: &[Ticket]) -> Vec<Outcome> {
+    pub(super) fn run(&self, kind: &dyn JointKind, tickets: &[Ticket]) -> Vec<Outcome> {
         let supervisors: Vec<TicketSupervisor<'_>> = tickets
             .iter()
             .map(|ticket| TicketSupervisor { service: self.service, ticket, start: self.start })

@@ -14,34 +14,34 @@ const LONGEST: u64 = 64 << 20;
 const KEPT: u32 = 4;
 
 /// The name of the log in the folder of the service.
-pub const FILE: &str = "audit.log";
+pub(crate) const FILE: &str = "audit.log";
 
 /// A line about a change. `by` is none for removals that the service makes by itself.
-pub fn line(by: Option<&Client>, what: &str, about: &str, id: &str) -> String {
+pub(crate) fn line(by: Option<&Client>, what: &str, about: &str, id: &str) -> String {
     let address = by.map(|who| who.address.to_string());
     entry(by.map_or("service", Client::owner), address.as_deref(), what, about, id)
 }
 
 /// A line about an action of somebody.
-pub fn entry(who: &str, address: Option<&str>, what: &str, about: &str, id: &str) -> String {
+pub(crate) fn entry(who: &str, address: Option<&str>, what: &str, about: &str, id: &str) -> String {
     let when = (1e3 * now()).round() / 1e3;
     json!({ "when": when, "who": who, "address": address, "what": what, "about": about, "id": id })
         .to_string()
 }
 
 /// The log, used by one thread.
-pub struct Log {
+pub(crate) struct Log {
     path: PathBuf,
     open: Option<(File, u64)>,
 }
 
 impl Log {
-    pub fn new(path: PathBuf) -> Self {
+    pub(crate) fn new(path: PathBuf) -> Self {
         Log { path, open: None }
     }
 
     /// Adds lines in one write. The changes are made already: a failure to write the log is reported and undoes nothing.
-    pub fn add(&mut self, lines: &[String]) {
+    pub(crate) fn add(&mut self, lines: &[String]) {
         if lines.is_empty() {
             return;
         }

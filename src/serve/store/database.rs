@@ -18,7 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 const LONG_READS: usize = 4;
 
 /// The database.
-pub struct Store {
+pub(crate) struct Store {
     writer: Writer,
     reader: Mutex<Connection>,
     readers: Readers,
@@ -32,7 +32,7 @@ struct Readers {
 }
 
 /// A connection that reads lists and counts.
-pub struct Reader<'a>(pub(super) &'a Connection);
+pub(crate) struct Reader<'a>(pub(super) &'a Connection);
 
 impl From<rusqlite::Error> for ServiceError {
     fn from(error: rusqlite::Error) -> Self {
@@ -58,7 +58,7 @@ fn open(path: &Path) -> rusqlite::Result<Connection> {
 
 impl Store {
     /// Opens or creates the database and brings it to the newest version. Changes are logged in the file `audit`.
-    pub fn open(path: &Path, audit: PathBuf) -> Result<Store> {
+    pub(crate) fn open(path: &Path, audit: PathBuf) -> Result<Store> {
         let wrong =
             |error: rusqlite::Error| Error::file(path, format!("is not a database of a service: {error}"));
         let mut writer = open(path).map_err(wrong)?;
@@ -114,12 +114,12 @@ impl Store {
     }
 
     /// Waits until there is room for another long read, without a thread. The seat is free again once this is dropped.
-    pub async fn seat(&self) -> std::result::Result<OwnedSemaphorePermit, ServiceError> {
+    pub(crate) async fn seat(&self) -> std::result::Result<OwnedSemaphorePermit, ServiceError> {
         self.readers.seats.clone().acquire_owned().await.map_err(|_| ServiceError::Internal)
     }
 
     /// Reads at length, on a thread that may wait.
-    pub fn read_long<T>(
+    pub(crate) fn read_long<T>(
         &self,
         look: impl FnOnce(&Reader<'_>) -> std::result::Result<T, ServiceError>,
     ) -> std::result::Result<T, ServiceError> {
@@ -132,7 +132,7 @@ impl Store {
     }
 
     /// Writes the time, to see whether writing works.
-    pub async fn beat(&self) -> Answer {
+    pub(crate) async fn beat(&self) -> Answer {
         let beat = self.write_soon(|db| {
             db.prepare_cached("INSERT OR REPLACE INTO beats (one, at) VALUES (1, ?1)")?
                 .execute([now()])
@@ -142,7 +142,7 @@ impl Store {
     }
 
     /// Whether a dataset, a model or a job is on record, readable or not.
-    pub fn has(&self, table: &str, id: &str) -> std::result::Result<bool, ServiceError> {
+    pub(crate) fn has(&self, table: &str, id: &str) -> std::result::Result<bool, ServiceError> {
         use rusqlite::OptionalExtension;
         let query = format!("SELECT 1 FROM {table} WHERE id = ?1");
         Ok(self.read(|db| db.prepare_cached(&query)?.query_row([id], |_| Ok(())).optional())?.is_some())

@@ -11,7 +11,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// The folder of the service.
-pub struct Files {
+pub(crate) struct Files {
     root: PathBuf,
     /// Held while the service runs. Two services in one folder would do every job twice.
     _lock: File,
@@ -24,7 +24,7 @@ const REMOVED: &str = "removed";
 
 impl Files {
     /// Claims the folder and creates what belongs in it. Removes uploads that an earlier run did not finish.
-    pub fn open(root: &Path, recover: bool) -> Result<(Self, FolderState)> {
+    pub(crate) fn open(root: &Path, recover: bool) -> Result<(Self, FolderState)> {
         let claim = folder::claim(root, recover)?;
         create_folder(root)?;
         folder::make_private(root, claim);
@@ -71,7 +71,7 @@ impl Files {
     }
 
     /// Moves a file that is on no record to where nobody removes it, and reports that.
-    pub fn set_aside(&self, path: &Path) -> Result<()> {
+    pub(crate) fn set_aside(&self, path: &Path) -> Result<()> {
         let place = moved(&self.root, path, SET_ASIDE)?;
         let shown = |path: &Path| path.strip_prefix(&self.root).unwrap_or(path).display().to_string();
         say!("note: moved {} to {}: the database has no record of it", shown(path), shown(&place));
@@ -80,7 +80,7 @@ impl Files {
 
     /// Returns a function that moves a file away, to be removed once its record is gone. The function returns the new path, or none
     /// if there is no such file.
-    pub fn take_away(&self, path: &Path) -> impl FnOnce() -> Result<Option<PathBuf>> + Send + use<> {
+    pub(crate) fn take_away(&self, path: &Path) -> impl FnOnce() -> Result<Option<PathBuf>> + Send + use<> {
         let (root, path) = (self.root.clone(), path.to_path_buf());
         move || match path.symlink_metadata() {
             Ok(_) => moved(&root, &path, REMOVED).map(Some),
@@ -89,12 +89,12 @@ impl Files {
     }
 
     /// Moves a file back whose record stays.
-    pub fn bring_back(&self, away: &Path, path: &Path) -> Result<()> {
+    pub(crate) fn bring_back(&self, away: &Path, path: &Path) -> Result<()> {
         relocate(away, path)
     }
 
     /// Files that were being removed when an earlier run ended, each with the place it came from.
-    pub fn taken_away(&self) -> Vec<(PathBuf, PathBuf)> {
+    pub(crate) fn taken_away(&self) -> Vec<(PathBuf, PathBuf)> {
         let inside = |folder: PathBuf| std::fs::read_dir(folder).into_iter().flatten().flatten();
         let mut found = Vec::new();
         for kind in inside(self.root.join(REMOVED)) {
@@ -105,59 +105,59 @@ impl Files {
         found
     }
 
-    pub fn root(&self) -> &Path {
+    pub(crate) fn root(&self) -> &Path {
         &self.root
     }
 
-    pub fn database(&self) -> PathBuf {
+    pub(crate) fn database(&self) -> PathBuf {
         self.root.join(folder::DATABASE)
     }
 
-    pub fn audit_log(&self) -> PathBuf {
+    pub(crate) fn audit_log(&self) -> PathBuf {
         self.root.join(super::audit::FILE)
     }
 
-    pub fn uploads(&self) -> PathBuf {
+    pub(crate) fn uploads(&self) -> PathBuf {
         self.root.join("uploads")
     }
 
-    pub fn dataset(&self, id: &ContentId) -> PathBuf {
+    pub(crate) fn dataset(&self, id: &ContentId) -> PathBuf {
         self.datasets().join(format!("{}.npz", id.as_str()))
     }
 
-    pub fn model(&self, id: &ContentId) -> PathBuf {
+    pub(crate) fn model(&self, id: &ContentId) -> PathBuf {
         self.models().join(format!("{}.safetensors", id.as_str()))
     }
 
     /// A job's own folder.
-    pub fn job(&self, id: &JobId) -> PathBuf {
+    pub(crate) fn job(&self, id: &JobId) -> PathBuf {
         self.jobs().join(id.as_str())
     }
 
-    pub fn jobs(&self) -> PathBuf {
+    pub(crate) fn jobs(&self) -> PathBuf {
         self.root.join("jobs")
     }
 
-    pub fn datasets(&self) -> PathBuf {
+    pub(crate) fn datasets(&self) -> PathBuf {
         self.root.join("datasets")
     }
 
-    pub fn models(&self) -> PathBuf {
+    pub(crate) fn models(&self) -> PathBuf {
         self.root.join("models")
     }
 
     /// The bytes of all files except those that were set aside, which are not the service's.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         bytes_in(&self.root).saturating_sub(bytes_in(&self.root.join(SET_ASIDE)))
     }
 
     /// The bytes of uploads that are arriving.
-    pub fn bytes_of_uploads(&self) -> u64 {
+    pub(crate) fn bytes_of_uploads(&self) -> u64 {
         bytes_in(&self.uploads())
     }
 
     /// Stores the file of a model under its hash.
-    pub fn keep_model(&self, path: &Path, model: &Model) -> Result<ModelInfo> {
+    pub(crate) fn keep_model(&self, path: &Path, model: &Model) -> Result<ModelInfo> {
         let id = ContentId::of_file(path)?;
         self.share(path, &self.model(&id), &id)?;
         Ok(ModelInfo::of(id, model))
@@ -165,7 +165,7 @@ impl Files {
 
     /// Gives a file of a job a second name, so that the file stays when the job is removed. A file with that name is trusted only
     /// if it is whole: earlier versions could leave half a copy.
-    pub fn share(&self, from: &Path, to: &Path, id: &ContentId) -> Result<()> {
+    pub(crate) fn share(&self, from: &Path, to: &Path, id: &ContentId) -> Result<()> {
         if to.exists() && ContentId::of_file(to)? == *id {
             return Ok(());
         }
@@ -173,7 +173,7 @@ impl Files {
     }
 
     /// Moves a finished file to its place. A file that is there already has the same content.
-    pub fn take(&self, from: &Path, to: &Path) -> Result<()> {
+    pub(crate) fn take(&self, from: &Path, to: &Path) -> Result<()> {
         crate::files::output::rename(from, to)
     }
 }

@@ -19,13 +19,13 @@ use std::io::Write;
 use std::path::Path;
 
 /// The name of the marker.
-pub const MARKER: &str = "skds-service.json";
+pub(crate) const MARKER: &str = "skds-service.json";
 /// The name of the database.
-pub const DATABASE: &str = "service.sqlite";
+pub(crate) const DATABASE: &str = "service.sqlite";
 /// The name of the lock.
-pub const LOCK: &str = "service.lock";
+pub(crate) const LOCK: &str = "service.lock";
 /// The folders that every version has had.
-pub const FOLDERS: [&str; 3] = ["datasets", "models", "jobs"];
+pub(crate) const FOLDERS: [&str; 3] = ["datasets", "models", "jobs"];
 /// The newest format of a folder.
 const FORMAT: u32 = 1;
 
@@ -39,7 +39,7 @@ struct Marker {
 
 /// The state of a folder as a service finds it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum FolderState {
+pub(crate) enum FolderState {
     /// New or empty; it becomes a folder of the service.
     New,
     /// A folder of the service.
@@ -51,7 +51,7 @@ pub enum FolderState {
 }
 
 /// Inspects a folder and changes nothing. An error says why a service cannot use it, and what to do.
-pub fn claim(root: &Path, recover: bool) -> Result<FolderState> {
+pub(crate) fn claim(root: &Path, recover: bool) -> Result<FolderState> {
     let entries = match std::fs::read_dir(root) {
         Ok(entries) => entries,
         // Creating it comes later and may fail then.
@@ -126,7 +126,7 @@ fn check_marker(path: &Path) -> Result<()> {
 }
 
 /// Marks a folder as one of a service.
-pub fn mark(root: &Path) -> Result<()> {
+pub(crate) fn mark(root: &Path) -> Result<()> {
     let marker = Marker { format: FORMAT, program: concat!("skds ", env!("CARGO_PKG_VERSION")).into() };
     write_atomically(&root.join(MARKER), |writer| {
         serde_json::to_writer(&mut *writer, &marker)?;
@@ -136,7 +136,7 @@ pub fn mark(root: &Path) -> Result<()> {
 
 /// Makes the folder readable for its user alone, with everything that an earlier version left there. Some disks know no
 /// permissions.
-pub fn make_private(root: &Path, claim: FolderState) {
+pub(crate) fn make_private(root: &Path, claim: FolderState) {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
@@ -163,7 +163,7 @@ pub fn make_private(root: &Path, claim: FolderState) {
 }
 
 /// Records the datasets and models in the folder. Files that cannot be read stay without a record and are moved aside later.
-pub fn recover(files: &Files, store: &Store) -> Result<()> {
+pub(crate) fn recover(files: &Files, store: &Store) -> Result<()> {
     let holder = Holder::Owner(DEFAULT_OWNER.into());
     let mut counts = [0; 2];
     for path in entries(&files.datasets())? {

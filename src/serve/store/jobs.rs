@@ -16,13 +16,13 @@ use std::sync::Arc;
 
 impl Store {
     /// A new id for a job.
-    pub fn new_job_id(&self) -> Result<JobId, ServiceError> {
+    pub(crate) fn new_job_id(&self) -> Result<JobId, ServiceError> {
         let text: String =
             self.read(|db| db.query_row("SELECT lower(hex(randomblob(16)))", [], |row| row.get(0)))?;
         Ok(JobId::try_from(text)?)
     }
 
-    pub fn job(&self, id: &JobId) -> Result<Option<Job>, ServiceError> {
+    pub(crate) fn job(&self, id: &JobId) -> Result<Option<Job>, ServiceError> {
         self.read(|db| {
             let mut query = db.prepare_cached(&format!("{JOB} WHERE id = ?1"))?;
             query.query_row([id.as_str()], job_of).optional()
@@ -30,7 +30,7 @@ impl Store {
     }
 
     /// All jobs that have not ended, oldest first.
-    pub fn unfinished(&self) -> Result<Vec<Unfinished>, ServiceError> {
+    pub(crate) fn unfinished(&self) -> Result<Vec<Unfinished>, ServiceError> {
         self.read(|db| {
             let mut query =
                 db.prepare(&format!("{JOB} WHERE state IN ('queued', 'running') ORDER BY number"))?;
@@ -39,7 +39,7 @@ impl Store {
     }
 
     /// Records a new job of a client. The files that it refers to must still be there.
-    pub async fn create_job(&self, client: &Client, job: &Job) -> Answer {
+    pub(crate) async fn create_job(&self, client: &Client, job: &Job) -> Answer {
         let logged = line(Some(client), "create", "job", job.id.as_str());
         let job = job.clone();
         self.write_logged(logged, move |db| insert(db, &job)).await
@@ -47,7 +47,7 @@ impl Store {
 
     /// Records that a worker has started a job. Nobody waits for this: a job that was running when the service crashed is queued
     /// again just like one that was waiting.
-    pub fn start_job(&self, id: &JobId, device: &str, started: f64) {
+    pub(crate) fn start_job(&self, id: &JobId, device: &str, started: f64) {
         let (id, device) = (id.as_str().to_owned(), device.to_owned());
         drop(self.write_soon(move |db| {
             db.prepare_cached("UPDATE jobs SET state = 'running', device = ?2, started = ?3 WHERE id = ?1")?
@@ -57,25 +57,25 @@ impl Store {
     }
 
     /// Records how jobs ended, in one commit.
-    pub fn end_jobs(&self, ends: &Arc<Vec<JobEnd>>) -> Answer {
+    pub(crate) fn end_jobs(&self, ends: &Arc<Vec<JobEnd>>) -> Answer {
         let ends = ends.clone();
         self.write_now(move |db| ends.iter().try_for_each(|end| write_end(db, end)))
     }
 
     /// Records that a client cancelled a job that was waiting.
-    pub async fn cancel_job(&self, client: &Client, id: &JobId) -> Answer {
+    pub(crate) async fn cancel_job(&self, client: &Client, id: &JobId) -> Answer {
         let logged = line(Some(client), "cancel", "job", id.as_str());
         let end = JobEnd::cancelled(id.clone());
         self.write_logged(logged, move |db| write_end(db, &end)).await
     }
 
     /// Logs that a client asked to cancel a job that is running.
-    pub async fn log_cancellation(&self, client: &Client, id: &JobId) -> Answer {
+    pub(crate) async fn log_cancellation(&self, client: &Client, id: &JobId) -> Answer {
         self.write_logged(line(Some(client), "cancel", "job", id.as_str()), |_| Ok(())).await
     }
 
     /// Records that a job whose record cannot be read has failed.
-    pub fn fail_unreadable(&self, number: i64, reason: String) -> Answer {
+    pub(crate) fn fail_unreadable(&self, number: i64, reason: String) -> Answer {
         self.write_now(move |db| {
             db.execute(
                 "UPDATE jobs SET state = 'failed', finished = ?2, error = ?3 WHERE number = ?1",

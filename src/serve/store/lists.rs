@@ -14,7 +14,7 @@ const LONGEST_TEXT: usize = 300;
 
 /// A job in a list.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct JobSummary {
+pub(crate) struct JobSummary {
     /// The id of the job; `/v1/jobs/{id}` has its request and result.
     pub id: String,
     /// The kind of the request: fit, sample, evaluate, loss or simulate.
@@ -45,7 +45,7 @@ pub struct JobSummary {
 
 /// A dataset in a list.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct DatasetSummary {
+pub(crate) struct DatasetSummary {
     /// The id of the dataset; `/v1/datasets/{id}` has the names of its variables and its targets.
     pub id: String,
     /// The name that its uploader gave it.
@@ -63,7 +63,7 @@ pub struct DatasetSummary {
 }
 
 /// The jobs to list.
-pub struct JobFilter {
+pub(crate) struct JobFilter {
     pub state: Option<JobState>,
     pub kind: Option<String>,
     /// Only jobs of this owner.
@@ -71,14 +71,14 @@ pub struct JobFilter {
 }
 
 /// A page of a list, and where the next one begins, if there is one.
-pub struct Page<T> {
+pub(crate) struct Page<T> {
     pub items: Vec<T>,
     pub next: Option<String>,
 }
 
 impl Reader<'_> {
     /// Jobs, newest first, after a place in the list.
-    pub fn jobs(
+    pub(crate) fn jobs(
         &self,
         which: &JobFilter,
         after: Option<&str>,
@@ -88,7 +88,7 @@ impl Reader<'_> {
     }
 
     /// Datasets, newest first, after a place in the list; only those of an owner if one is given.
-    pub fn datasets(
+    pub(crate) fn datasets(
         &self,
         owner: Option<&str>,
         after: Option<&str>,
@@ -98,7 +98,7 @@ impl Reader<'_> {
     }
 
     /// The number of jobs by kind and state.
-    pub fn job_counts(&self) -> Result<Vec<(String, String, u64)>, ServiceError> {
+    pub(crate) fn job_counts(&self) -> Result<Vec<(String, String, u64)>, ServiceError> {
         let mut query = self.0.prepare_cached(
             "SELECT kind, state, count(*) FROM jobs GROUP BY kind, state ORDER BY kind, state",
         )?;
@@ -234,6 +234,6 @@ fn datasets(
 }
 
 /// The settings of a request in a few words.
-pub fn summary(request: &Value) -> String {
+pub(crate) fn summary(request: &Value) -> String {
     Request::summary(request).chars().take(LONGEST_TEXT).collect()
 }

@@ -1,20 +1,20 @@
 //! What the service keeps: its database, with all the SQL there is, and its folder of files.
 
-pub mod audit;
-pub mod database;
-pub mod files;
-pub mod folder;
+pub(super) mod audit;
+pub(super) mod database;
+pub(super) mod files;
+pub(super) mod folder;
 mod jobs;
-pub mod lists;
-pub mod removal;
+pub(super) mod lists;
+pub(super) mod removal;
 mod rows;
 mod schema;
 mod shares;
 mod stored_files;
-pub mod tokens;
+pub(crate) mod tokens;
 mod writer;
 
-pub use database::Store;
-pub use files::Files;
-pub use rows::Unfinished;
-pub use shares::Holder;
+pub(super) use database::Store;
+pub(super) use files::Files;
+pub(super) use rows::Unfinished;
+pub(super) use shares::Holder;

@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 /// Seconds that an upload stays before its first job.
-pub const JUST_UPLOADED: f64 = 3600.0;
+pub(crate) const JUST_UPLOADED: f64 = 3600.0;
 
 /// The jobs that ended before a time, oldest first.
-pub fn ended_jobs(store: &Store, before: f64) -> Result<Vec<JobId>, ServiceError> {
+pub(crate) fn ended_jobs(store: &Store, before: f64) -> Result<Vec<JobId>, ServiceError> {
     let ids: Vec<String> = store.read_long(|reader| {
         let mut query = reader.0.prepare(
             "SELECT id FROM jobs WHERE state IN ('done', 'failed', 'cancelled') AND finished < ?1 ORDER BY finished",
@@ -29,7 +29,7 @@ pub fn ended_jobs(store: &Store, before: f64) -> Result<Vec<JobId>, ServiceError
 
 /// Finishes removals that the end of the service interrupted. A file whose record is still there comes back; one without a record
 /// is removed. If the database was lost, the file is set aside.
-pub fn finish_removals(store: &Store, files: &Files, state: FolderState) -> Result<(), ServiceError> {
+pub(crate) fn finish_removals(store: &Store, files: &Files, state: FolderState) -> Result<(), ServiceError> {
     for (away, place) in files.taken_away() {
         let table = place.parent().and_then(file_name).unwrap_or_default();
         let id = place.file_stem().unwrap_or_default().to_string_lossy().into_owned();
@@ -82,7 +82,7 @@ fn remove_with_record(
 }
 
 /// Removes a job.
-pub fn remove_job(store: &Store, files: &Files, id: &JobId) -> Result<(), ServiceError> {
+pub(crate) fn remove_job(store: &Store, files: &Files, id: &JobId) -> Result<(), ServiceError> {
     let name = id.as_str().to_owned();
     remove_with_record(store, files, &files.job(id), line(None, "delete", "job", id.as_str()), move |db| {
         db.execute("DELETE FROM jobs WHERE id = ?1", [name])
@@ -90,7 +90,7 @@ pub fn remove_job(store: &Store, files: &Files, id: &JobId) -> Result<(), Servic
 }
 
 /// Removes datasets and models from before a time to which no job on record refers.
-pub fn remove_unused(store: &Store, files: &Files, before: f64) -> Result<(), ServiceError> {
+pub(crate) fn remove_unused(store: &Store, files: &Files, before: f64) -> Result<(), ServiceError> {
     for table in ["datasets", "models"] {
         let unused = format!(
             "created < ?1 AND NOT EXISTS
@@ -122,7 +122,7 @@ pub fn remove_unused(store: &Store, files: &Files, before: f64) -> Result<(), Se
 
 /// Sets aside folders of jobs and files of datasets and models that are on no record. A crash can leave them, or somebody put them
 /// there. New files may be about to be recorded.
-pub fn set_strays_aside(store: &Store, files: &Files) -> Result<(), ServiceError> {
+pub(crate) fn set_strays_aside(store: &Store, files: &Files) -> Result<(), ServiceError> {
     for (table, folder) in
         [("jobs", files.jobs()), ("datasets", files.datasets()), ("models", files.models())]
     {

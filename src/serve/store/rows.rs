@@ -6,14 +6,14 @@ use rusqlite::Row;
 use serde::Deserialize;
 
 /// The columns of a job, in the order that [`job_of`] and [`unfinished_of`] expect.
-pub const JOB: &str = "SELECT id, kind, state, request, device, created, started, finished, error, result, files, client, owner,
+pub(super) const JOB: &str = "SELECT id, kind, state, request, device, created, started, finished, error, result, files, client, owner,
     number FROM jobs";
 
 /// The most characters of a reason, which may quote the record.
 const LONGEST_REASON: usize = 300;
 
 /// A job that had not ended when the service did.
-pub enum Unfinished {
+pub(crate) enum Unfinished {
     /// A job to queue again.
     Job(Box<Job>),
     /// The number of a row that cannot be read, and why.
@@ -21,7 +21,7 @@ pub enum Unfinished {
 }
 
 /// A job. Fields that cannot be read stay empty, and the error says so; only a row without an id is no job.
-pub fn job_of(row: &Row<'_>) -> rusqlite::Result<Job> {
+pub(super) fn job_of(row: &Row<'_>) -> rusqlite::Result<Job> {
     let text = |place: usize| row.get::<_, Option<String>>(place).ok().flatten();
     let number = |place: usize| row.get::<_, Option<f64>>(place).ok().flatten();
     let id = text(0).and_then(|id| JobId::try_from(id).ok()).ok_or(rusqlite::Error::InvalidQuery)?;
@@ -57,7 +57,7 @@ pub fn job_of(row: &Row<'_>) -> rusqlite::Result<Job> {
 }
 
 /// A job that had not ended.
-pub fn unfinished_of(row: &Row<'_>) -> rusqlite::Result<Unfinished> {
+pub(super) fn unfinished_of(row: &Row<'_>) -> rusqlite::Result<Unfinished> {
     let number = row.get(13)?;
     Ok(match job_of(row) {
         Ok(job) if job.request.is_some() => Unfinished::Job(Box::new(job)),

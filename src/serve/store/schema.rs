@@ -42,7 +42,7 @@ const OWNERS: &str = "
 const STEPS: [fn(&Transaction<'_>) -> rusqlite::Result<()>; 1] = [with_owners];
 
 /// Brings a database to the newest version, in one transaction. A database that is newer or not of a service stays as it is.
-pub fn migrate(path: &Path, db: &mut Connection) -> Result<()> {
+pub(super) fn migrate(path: &Path, db: &mut Connection) -> Result<()> {
     let wrong =
         |error: rusqlite::Error| Error::file(path, format!("is not a database of a service: {error}"));
     let newest = STEPS.len() as i64;
@@ -89,7 +89,7 @@ fn check_first(path: &Path, db: &Connection) -> Result<()> {
 }
 
 /// Checks that a file is a database that [`migrate`] accepts, with the tables of a service.
-pub fn is_of_a_service(path: &Path) -> Result<()> {
+pub(super) fn is_of_a_service(path: &Path) -> Result<()> {
     let wrong =
         |error: rusqlite::Error| Error::file(path, format!("is not a database of a service: {error}"));
     let db = Connection::open_with_flags(path, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(wrong)?;

@@ -9,7 +9,7 @@ use rusqlite::{OptionalExtension, Transaction, params};
 
 /// Who gets a dataset or a model.
 #[derive(Clone, Debug)]
-pub enum Holder {
+pub(crate) enum Holder {
     /// An owner.
     Owner(String),
     /// The owner of this job.
@@ -17,7 +17,7 @@ pub enum Holder {
 }
 
 /// A change that gives a dataset or a model (`table` says which) to a holder, under a name of their own if they gave one.
-pub fn share(
+pub(super) fn share(
     table: &'static str,
     id: &ContentId,
     holder: &Holder,

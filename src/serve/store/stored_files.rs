@@ -13,7 +13,7 @@ use rusqlite::{OptionalExtension, Transaction, params};
 use serde::{Deserialize, Serialize};
 
 impl Store {
-    pub fn dataset(&self, id: &ContentId) -> Result<Option<DatasetInfo>, ServiceError> {
+    pub(crate) fn dataset(&self, id: &ContentId) -> Result<Option<DatasetInfo>, ServiceError> {
         self.info("SELECT info FROM datasets WHERE id = ?1", id)
     }
 
@@ -29,7 +29,11 @@ impl Store {
 
     /// A dataset of an owner, under the name that the owner gave it. Without an owner: any dataset, under the name that its first
     /// uploader gave it.
-    pub fn dataset_for(&self, id: &ContentId, owner: Option<&str>) -> Result<DatasetInfo, ServiceError> {
+    pub(crate) fn dataset_for(
+        &self,
+        id: &ContentId,
+        owner: Option<&str>,
+    ) -> Result<DatasetInfo, ServiceError> {
         let unknown = ServiceError::NotFound("dataset");
         let own_name = match owner {
             Some(owner) => self.shared("datasets", id, owner)?.ok_or(unknown.clone())?,
@@ -41,7 +45,7 @@ impl Store {
     }
 
     /// A model of an owner; any model without one.
-    pub fn model_for(&self, id: &ContentId, owner: Option<&str>) -> Result<ModelInfo, ServiceError> {
+    pub(crate) fn model_for(&self, id: &ContentId, owner: Option<&str>) -> Result<ModelInfo, ServiceError> {
         let unknown = ServiceError::NotFound("model");
         if let Some(owner) = owner {
             self.shared("models", id, owner)?.ok_or(unknown.clone())?;
@@ -50,18 +54,18 @@ impl Store {
     }
 
     /// Records a dataset and gives it to the client who uploaded it. A dataset that is on record already stays the same.
-    pub async fn add_dataset(&self, client: &Client, info: &DatasetInfo) -> Answer {
+    pub(crate) async fn add_dataset(&self, client: &Client, info: &DatasetInfo) -> Answer {
         let logged = line(Some(client), "create", "dataset", info.id.as_str());
         self.write_logged(logged, insert_dataset(info, &owner(client))).await
     }
 
     /// The same for a holder other than a client, on a thread that may wait.
-    pub fn add_dataset_now(&self, info: &DatasetInfo, holder: &Holder) -> Answer {
+    pub(crate) fn add_dataset_now(&self, info: &DatasetInfo, holder: &Holder) -> Answer {
         self.write_now(insert_dataset(info, holder))
     }
 
     /// Gives a dataset that is on record to a client who uploads it again, under the client's name. It counts as uploaded now.
-    pub async fn share_dataset(&self, client: &Client, id: &ContentId, name: &str) -> Answer {
+    pub(crate) async fn share_dataset(&self, client: &Client, id: &ContentId, name: &str) -> Answer {
         let logged = line(Some(client), "create", "dataset", id.as_str());
         let share = share("datasets", id, &owner(client), Some(name));
         let id = id.as_str().to_owned();
@@ -76,18 +80,18 @@ impl Store {
     }
 
     /// Whether a client has a dataset.
-    pub fn has_dataset(&self, client: &Client, id: &ContentId) -> Result<bool, ServiceError> {
+    pub(crate) fn has_dataset(&self, client: &Client, id: &ContentId) -> Result<bool, ServiceError> {
         Ok(self.shared("datasets", id, client.owner())?.is_some())
     }
 
     /// Records a model and gives it to the client who uploaded it. A model that is on record already stays the same.
-    pub async fn add_model(&self, client: &Client, info: &ModelInfo) -> Answer {
+    pub(crate) async fn add_model(&self, client: &Client, info: &ModelInfo) -> Answer {
         let logged = line(Some(client), "create", "model", info.id.as_str());
         self.write_logged(logged, insert_model(info, &owner(client))).await
     }
 
     /// The same for a holder other than a client, on a thread that may wait.
-    pub fn add_model_now(&self, info: &ModelInfo, holder: &Holder) -> Answer {
+    pub(crate) fn add_model_now(&self, info: &ModelInfo, holder: &Holder) -> Answer {
         self.write_now(insert_model(info, holder))
     }
 }

@@ -30,7 +30,7 @@ const RANDOM: usize = 24;
 type Hash = [u8; 32];
 
 /// The tokens of a service.
-pub struct Tokens {
+pub(crate) struct Tokens {
     /// The hash of the token without a name.
     single: Option<Hash>,
     path: PathBuf,
@@ -122,7 +122,7 @@ fn load(path: &Path) -> Result<Option<Vec<(String, Hash)>>> {
 
 impl Tokens {
     /// Opens the tokens of a folder, with `single` as the token without a name.
-    pub fn open(single: Option<&str>, root: &Path) -> Result<Tokens> {
+    pub(crate) fn open(single: Option<&str>, root: &Path) -> Result<Tokens> {
         if let Some(found) =
             single.map(|token| token.trim().chars().count()).filter(|found| *found < SHORTEST)
         {
@@ -149,21 +149,21 @@ impl Tokens {
     }
 
     /// Whether clients need a token.
-    pub fn are_needed(&self) -> bool {
+    pub(crate) fn are_needed(&self) -> bool {
         self.reload_if_changed();
         self.needed.load(Ordering::Relaxed)
     }
 
     /// The name of a token and its hash. This hashes the token and compares it with all others, so that the time reveals neither
     /// length nor content nor place.
-    pub fn name_of(&self, given: &str) -> Option<(String, Hash)> {
+    pub(crate) fn name_of(&self, given: &str) -> Option<(String, Hash)> {
         self.reload_if_changed();
         let given = hash(given);
         self.name_of_hash(&given).map(|name| (name, given))
     }
 
     /// Whether a token that was accepted is still valid.
-    pub fn still_holds(&self, hash: &Hash) -> bool {
+    pub(crate) fn still_holds(&self, hash: &Hash) -> bool {
         self.reload_if_changed();
         self.name_of_hash(hash).is_some()
     }
@@ -236,7 +236,7 @@ fn change(
 }
 
 /// Creates a token and returns it. Only its hash is kept, so nobody can look it up later.
-pub fn add(root: &Path, name: &str) -> Result<String> {
+pub(crate) fn add(root: &Path, name: &str) -> Result<String> {
     let mut random = [0; RANDOM];
     getrandom::fill(&mut random).map_err(|error| {
         Error::Failed(format!("the operating system provides no random numbers: {error}"))
@@ -256,7 +256,7 @@ pub fn add(root: &Path, name: &str) -> Result<String> {
 }
 
 /// Revokes a token.
-pub fn revoke(root: &Path, name: &str) -> Result<()> {
+pub(crate) fn revoke(root: &Path, name: &str) -> Result<()> {
     let unknown =
         || Error::invalid(format!("there is no token named '{name}', expected one of --list-tokens"));
     if !names(root)?.iter().any(|known| known == name) {
@@ -270,7 +270,7 @@ pub fn revoke(root: &Path, name: &str) -> Result<()> {
 }
 
 /// The names of all tokens of a folder.
-pub fn names(root: &Path) -> Result<Vec<String>> {
+pub(crate) fn names(root: &Path) -> Result<Vec<String>> {
     Ok(load(&root.join(FILE))?.unwrap_or_default().into_iter().map(|(name, _)| name).collect())
 }
 

@@ -11,9 +11,9 @@ use tokio::sync::oneshot;
 const TOGETHER: usize = 512;
 
 /// A change. It returns the line for the audit log, if any.
-pub type Change = Box<dyn FnOnce(&Transaction<'_>) -> rusqlite::Result<Option<String>> + Send>;
+pub(super) type Change = Box<dyn FnOnce(&Transaction<'_>) -> rusqlite::Result<Option<String>> + Send>;
 /// The answer to a change: it is on the disk, or it failed.
-pub type Answer = std::result::Result<(), ServiceError>;
+pub(super) type Answer = std::result::Result<(), ServiceError>;
 
 struct Write {
     change: Change,
@@ -21,13 +21,13 @@ struct Write {
 }
 
 /// Takes changes for the thread.
-pub struct Writer {
+pub(super) struct Writer {
     writes: mpsc::Sender<Write>,
 }
 
 impl Writer {
     /// Starts the thread.
-    pub fn start(mut connection: Connection, mut log: Log) -> Writer {
+    pub(super) fn start(mut connection: Connection, mut log: Log) -> Writer {
         let (writes, waiting) = mpsc::channel::<Write>();
         std::thread::spawn(move || {
             while let Ok(first) = waiting.recv() {
@@ -39,7 +39,7 @@ impl Writer {
     }
 
     /// Hands a change to the thread. The receiver gets the answer after the commit.
-    pub fn send(&self, change: Change) -> oneshot::Receiver<Answer> {
+    pub(super) fn send(&self, change: Change) -> oneshot::Receiver<Answer> {
         let (answer, receiver) = oneshot::channel();
         // If the thread is gone, the receiver notices.
         let _ = self.writes.send(Write { change, answer });

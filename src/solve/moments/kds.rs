@@ -23,7 +23,7 @@ const BLOCK: usize = 64;
 const DENSE: f64 = 0.25;
 
 /// KDS by moments, ready for fits with several penalties.
-pub struct Kds<'a> {
+pub(crate) struct Kds<'a> {
     pool: &'a Pool<'a>,
     /// For penalties on single effects, where there is one covariance.
     quadratic: Option<RowwiseKds<'a>>,
@@ -33,7 +33,7 @@ pub struct Kds<'a> {
 
 impl<'a> Kds<'a> {
     /// Fits to a pool of environments.
-    pub fn new(pool: &'a Pool<'a>) -> Self {
+    pub(crate) fn new(pool: &'a Pool<'a>) -> Self {
         let quadratic = (pool.groups.len() == 1).then(|| RowwiseKds::new(pool));
         Kds { pool, quadratic, descent: None }
     }
@@ -44,7 +44,7 @@ impl<'a> Kds<'a> {
     }
 
     /// The largest slope without effects. Violations are relative to it.
-    pub fn steepest(&mut self) -> f64 {
+    pub(crate) fn steepest(&mut self) -> f64 {
         match &self.quadratic {
             Some(quadratic) => quadratic.steepest,
             None => self.descent().steepest(),
@@ -52,7 +52,7 @@ impl<'a> Kds<'a> {
     }
 
     /// The minimum with a penalty, from `from` on, or from no effects.
-    pub fn fit(
+    pub(crate) fn fit(
         &mut self,
         lasso: &Lasso<'_>,
         from: Option<&Matrix<f64>>,
@@ -70,7 +70,7 @@ impl<'a> Kds<'a> {
     }
 
     /// The parameters with this W and optimal biases, shifts and noises.
-    pub fn parameters(&mut self, weights: &Matrix<f64>) -> Parameters<f64> {
+    pub(crate) fn parameters(&mut self, weights: &Matrix<f64>) -> Parameters<f64> {
         let (pool, d) = (self.pool, self.pool.dim());
         let twice = |g: usize, j: usize| {
             let column = pool.stack.group(g).start + j;

@@ -96,7 +96,7 @@ struct Scratch {
 
 impl<'a> Likelihood<'a> {
     /// For a pool with one covariance.
-    pub fn new(pool: &'a Pool<'a>) -> Self {
+    pub(super) fn new(pool: &'a Pool<'a>) -> Self {
         let d = pool.dim();
         let covariance = Matrix::from_fn(d, d, |j, i| pool.stack.row(j)[i]);
         let mut problem = Likelihood { pool, curvature: Curvature::new(pool, covariance), steepest: 0.0 };
@@ -142,7 +142,7 @@ impl<'a> Likelihood<'a> {
     }
 
     /// A minimum with a penalty, from `from` on.
-    pub fn minimise(
+    pub(super) fn minimise(
         &self,
         lasso: &Lasso<'_>,
         from: &Matrix<f64>,

@@ -18,9 +18,10 @@ mod subspace;
 #[cfg(test)]
 mod tests;
 
-pub use kds::Kds;
-pub use proximal::{Lasso, Tolerance};
-pub use structural::Structural;
+pub(crate) use kds::Kds;
+pub(crate) use proximal::Lasso;
+pub use proximal::Tolerance;
+pub(crate) use structural::Structural;
 
 use crate::data::Dataset;
 use crate::model::{Drift, Noise, Parameters};
@@ -34,7 +35,7 @@ const BLOCK: usize = 1024;
 const LEAST_NOISE: f64 = super::coordinate::LEAST_NOISE;
 
 /// Means of every environment, and covariances summed over parts of the environments.
-pub struct Moments {
+pub(crate) struct Moments {
     /// E × d.
     means: Matrix<f64>,
     /// E × d, divided by the rows.
@@ -48,7 +49,7 @@ pub struct Moments {
 
 impl Moments {
     /// One pass over the data. `parts` says which part each environment belongs to, from 0 without gaps.
-    pub fn of(data: &Dataset, parts: &[usize], progress: &Progress) -> Result<Moments> {
+    pub(crate) fn of(data: &Dataset, parts: &[usize], progress: &Progress) -> Result<Moments> {
         let (d, environments) = (data.dim(), data.environments());
         let count = parts.iter().max().map_or(0, |last| last + 1);
         crate::bounds::room(8.0 * (count + 2) as f64 * (d * d) as f64, || {
@@ -86,28 +87,28 @@ impl Moments {
     }
 
     /// The number of variables.
-    pub fn dim(&self) -> usize {
+    pub(crate) fn dim(&self) -> usize {
         self.means.cols()
     }
 
     /// The number of environments.
-    pub fn environments(&self) -> usize {
+    pub(crate) fn environments(&self) -> usize {
         self.rows.len()
     }
 
     /// Means of an environment.
-    pub fn mean(&self, e: usize) -> &[f64] {
+    pub(crate) fn mean(&self, e: usize) -> &[f64] {
         self.means.row(e)
     }
 
     /// The sampling variance of a variable's mean in an environment.
-    pub fn error_of_mean(&self, e: usize, j: usize) -> f64 {
+    pub(crate) fn error_of_mean(&self, e: usize, j: usize) -> f64 {
         self.variances[(e, j)] / self.rows[e]
     }
 }
 
 /// The moments of the environments that a fit uses.
-pub struct Pool<'a> {
+pub(crate) struct Pool<'a> {
     moments: &'a Moments,
     targets: &'a Matrix<bool>,
     /// The environments of the fit.
@@ -135,7 +136,7 @@ struct Group {
 impl<'a> Pool<'a> {
     /// All environments except those of the parts `left_out`. With `own_noise`, interventions may change the noise of their
     /// targets, and every environment must be its own part.
-    pub fn new(
+    pub(crate) fn new(
         moments: &'a Moments,
         targets: &'a Matrix<bool>,
         left_out: &[usize],
@@ -201,7 +202,7 @@ impl<'a> Pool<'a> {
     }
 
     /// The number of variables.
-    pub fn dim(&self) -> usize {
+    pub(crate) fn dim(&self) -> usize {
         self.moments.dim()
     }
 
@@ -280,7 +281,7 @@ impl<'a> Pool<'a> {
 
 /// The minimum of a fit by moments.
 #[derive(Clone, Debug)]
-pub struct MomentFit {
+pub(crate) struct MomentFit {
     /// W, with the diagonal −1.
     pub weights: Matrix<f64>,
     /// The loss without the penalty, divided by d².
@@ -299,6 +300,6 @@ fn largest_effect(matrix: &Matrix<f64>) -> f64 {
 }
 
 /// W = −I: no effects.
-pub fn no_effects(d: usize) -> Matrix<f64> {
+pub(crate) fn no_effects(d: usize) -> Matrix<f64> {
     Matrix::from_fn(d, d, |i, j| if i == j { -1.0 } else { 0.0 })
 }

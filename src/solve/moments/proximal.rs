@@ -20,7 +20,7 @@ const CURVATURE_MARGIN: f64 = 1.05;
 
 /// The penalty on effects between different variables, times d², for a loss that is not divided by d².
 #[derive(Clone, Copy, Debug)]
-pub struct Lasso<'a> {
+pub(crate) struct Lasso<'a> {
     /// The groups.
     pub kind: PenaltyKind,
     /// λ.
@@ -153,14 +153,14 @@ pub(super) struct ProximalGradient<S> {
 }
 
 impl<S: Smooth> ProximalGradient<S> {
-    pub fn new(mut smooth: S) -> Self {
+    pub(super) fn new(mut smooth: S) -> Self {
         let none = SparsityPattern::new(smooth.dim(), |_, _| false);
         let steepest = largest_effect(&smooth.all_slopes(&none, &[]));
         ProximalGradient { smooth, curvature: None, steepest }
     }
 
     /// The largest slope without effects.
-    pub fn steepest(&self) -> f64 {
+    pub(super) fn steepest(&self) -> f64 {
         self.steepest
     }
 
@@ -192,7 +192,7 @@ impl<S: Smooth> ProximalGradient<S> {
     }
 
     /// The minimum with a penalty, from `start` on.
-    pub fn minimise(
+    pub(super) fn minimise(
         &mut self,
         lasso: &Lasso<'_>,
         start: &Matrix<f64>,

@@ -30,7 +30,7 @@ pub(super) struct Row {
 
 impl Row {
     /// The entries that are not 0.
-    pub fn of(weights: &[f64], j: usize) -> Row {
+    pub(super) fn of(weights: &[f64], j: usize) -> Row {
         let mut row = Row::default();
         for (i, &value) in weights.iter().enumerate().filter(|&(i, &value)| i != j && value != 0.0) {
             row.columns.push(i as u32);
@@ -40,7 +40,7 @@ impl Row {
     }
 
     /// Keeps the entries that are not 0, and takes in others.
-    pub fn renew(&mut self, d: usize, joins: impl Fn(usize) -> bool) {
+    pub(super) fn renew(&mut self, d: usize, joins: impl Fn(usize) -> bool) {
         let old = std::mem::take(self);
         let mut at = 0;
         for i in 0..d {
@@ -106,7 +106,7 @@ pub(super) struct Curvature {
 
 impl Curvature {
     /// `shared` is the curvature without that of the means.
-    pub fn new(pool: &Pool<'_>, mut shared: Matrix<f64>) -> Curvature {
+    pub(super) fn new(pool: &Pool<'_>, mut shared: Matrix<f64>) -> Curvature {
         let d = pool.dim();
         let columns = pool.stack.means();
         let means = Matrix::from_fn(pool.environments.len(), d, |k, j| pool.stack.row(j)[columns.start + k]);
@@ -127,7 +127,7 @@ impl Curvature {
     }
 
     /// The vectors whose outer products are subtracted in row j, each with a factor.
-    pub fn vectors(&self, j: usize) -> Vec<(f64, Vec<f64>)> {
+    pub(super) fn vectors(&self, j: usize) -> Vec<(f64, Vec<f64>)> {
         let mut vectors: Vec<(f64, Vec<f64>)> = Vec::new();
         let mut sum = vec![0.0; self.means.cols()];
         for &(k, share) in &self.acting[j] {
@@ -142,7 +142,7 @@ impl Curvature {
     }
 
     /// The diagonal of the curvature of a row.
-    pub fn diagonal(&self, vectors: &[(f64, Vec<f64>)]) -> Vec<f64> {
+    pub(super) fn diagonal(&self, vectors: &[(f64, Vec<f64>)]) -> Vec<f64> {
         let entry = |i: usize| {
             let less: f64 = vectors.iter().map(|(factor, vector)| factor * vector[i] * vector[i]).sum();
             (self.shared[(i, i)] - less).max(f64::MIN_POSITIVE)
@@ -152,7 +152,7 @@ impl Curvature {
 
     /// The curvature between some entries of a row.
     #[inline(always)]
-    pub fn between(&self, columns: &[u32], vectors: &[(f64, Vec<f64>)], out: &mut Vec<f64>) {
+    pub(super) fn between(&self, columns: &[u32], vectors: &[(f64, Vec<f64>)], out: &mut Vec<f64>) {
         out.clear();
         for &i in columns {
             let row = self.shared.row(i as usize);

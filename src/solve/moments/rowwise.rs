@@ -48,7 +48,7 @@ struct Scratch {
 
 impl<'a> RowwiseKds<'a> {
     /// For a pool with one covariance.
-    pub fn new(pool: &'a Pool<'a>) -> Self {
+    pub(super) fn new(pool: &'a Pool<'a>) -> Self {
         let d = pool.dim();
         let covariance = Matrix::from_fn(d, d, |j, i| pool.stack.row(j)[i]);
         let scaled = Matrix::from_fn(d, d, |j, i| covariance[(j, i)] / pool.units[j]);
@@ -133,7 +133,7 @@ impl<'a> RowwiseKds<'a> {
     }
 
     /// The minimum with a penalty, from `from` on.
-    pub fn minimise(
+    pub(super) fn minimise(
         &self,
         lasso: &Lasso<'_>,
         from: &Matrix<f64>,

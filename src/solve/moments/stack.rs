@@ -19,7 +19,7 @@ pub(super) struct SparsityPattern {
 }
 
 impl SparsityPattern {
-    pub fn new(d: usize, mut holds: impl FnMut(usize, usize) -> bool) -> SparsityPattern {
+    pub(super) fn new(d: usize, mut holds: impl FnMut(usize, usize) -> bool) -> SparsityPattern {
         let mut support = SparsityPattern { starts: vec![0], columns: Vec::new() };
         for j in 0..d {
             support.columns.extend((0..d as u32).filter(|&i| i as usize != j && holds(j, i as usize)));
@@ -28,7 +28,7 @@ impl SparsityPattern {
         support
     }
 
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.columns.len()
     }
 
@@ -37,22 +37,22 @@ impl SparsityPattern {
     }
 
     /// Places of a row's entries.
-    pub fn row(&self, j: usize) -> std::ops::Range<usize> {
+    pub(super) fn row(&self, j: usize) -> std::ops::Range<usize> {
         self.starts[j]..self.starts[j + 1]
     }
 
     /// Row and column of every entry, in order.
-    pub fn entries(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+    pub(super) fn entries(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         (0..self.dim()).flat_map(move |j| self.row(j).map(move |at| (j, self.columns[at] as usize)))
     }
 
     /// These entries of a matrix.
-    pub fn of(&self, matrix: &Matrix<f64>) -> Vec<f64> {
+    pub(super) fn of(&self, matrix: &Matrix<f64>) -> Vec<f64> {
         self.entries().map(|(j, i)| matrix[(j, i)]).collect()
     }
 
     /// −I with these entries.
-    pub fn weights(&self, values: &[f64]) -> Matrix<f64> {
+    pub(super) fn weights(&self, values: &[f64]) -> Matrix<f64> {
         let mut weights = super::no_effects(self.dim());
         for ((j, i), value) in self.entries().zip(values) {
             weights[(j, i)] = *value;
@@ -68,7 +68,7 @@ pub(super) struct Stack {
 }
 
 impl Stack {
-    pub fn new(covariances: &[Matrix<f64>], means: &Matrix<f64>) -> Stack {
+    pub(super) fn new(covariances: &[Matrix<f64>], means: &Matrix<f64>) -> Stack {
         let d = means.rows();
         let mut values = Vec::with_capacity(d * (covariances.len() * d + means.cols()));
         for j in 0..d {
@@ -79,36 +79,36 @@ impl Stack {
         Stack { matrix: Matrix::from_rows(d, width, values), groups: covariances.len() }
     }
 
-    pub fn dim(&self) -> usize {
+    pub(super) fn dim(&self) -> usize {
         self.matrix.rows()
     }
 
-    pub fn width(&self) -> usize {
+    pub(super) fn width(&self) -> usize {
         self.matrix.cols()
     }
 
     /// A row: covariances of a variable, and its means.
     #[inline(always)]
-    pub fn row(&self, j: usize) -> &[f64] {
+    pub(super) fn row(&self, j: usize) -> &[f64] {
         self.matrix.row(j)
     }
 
-    pub fn view(&self) -> MatRef<'_, f64> {
+    pub(super) fn view(&self) -> MatRef<'_, f64> {
         self.matrix.view()
     }
 
     /// Columns of a group's covariance.
-    pub fn group(&self, g: usize) -> std::ops::Range<usize> {
+    pub(super) fn group(&self, g: usize) -> std::ops::Range<usize> {
         g * self.dim()..(g + 1) * self.dim()
     }
 
     /// Columns of the means.
-    pub fn means(&self) -> std::ops::Range<usize> {
+    pub(super) fn means(&self) -> std::ops::Range<usize> {
         self.groups * self.dim()..self.width()
     }
 
     /// W times this, where W is −I but for a support's entries.
-    pub fn times(&self, support: &SparsityPattern, values: &[f64], out: &mut Matrix<f64>) {
+    pub(super) fn times(&self, support: &SparsityPattern, values: &[f64], out: &mut Matrix<f64>) {
         let width = self.width();
         out.as_mut_slice().par_chunks_exact_mut(width).enumerate().for_each(|(j, out)| {
             dispatch(
@@ -127,7 +127,7 @@ impl Stack {
     }
 
     /// `slopes` (d × width) times the transpose of this, at a support's entries.
-    pub fn back(&self, slopes: &Matrix<f64>, support: &SparsityPattern, out: &mut [f64]) {
+    pub(super) fn back(&self, slopes: &Matrix<f64>, support: &SparsityPattern, out: &mut [f64]) {
         let mut rows: Vec<&mut [f64]> = Vec::with_capacity(self.dim());
         let mut rest = out;
         for j in 0..self.dim() {
@@ -149,21 +149,21 @@ impl Stack {
     }
 
     /// The same at all entries.
-    pub fn back_to_all(&self, slopes: &Matrix<f64>) -> Matrix<f64> {
+    pub(super) fn back_to_all(&self, slopes: &Matrix<f64>) -> Matrix<f64> {
         let mut out = Matrix::full(self.dim(), self.dim(), 0.0);
         product(out.view_mut(), slopes.view(), self.matrix.view().transpose());
         out
     }
 
     /// The same on one thread, for callers that run in parallel.
-    pub fn back_on_one_thread(&self, slopes: &Matrix<f64>) -> Matrix<f64> {
+    pub(super) fn back_on_one_thread(&self, slopes: &Matrix<f64>) -> Matrix<f64> {
         let mut out = Matrix::full(self.dim(), self.dim(), 0.0);
         product_sequential(out.view_mut(), Accum::Replace, slopes.view(), self.matrix.view().transpose());
         out
     }
 
     /// All of W times this.
-    pub fn times_all(&self, weights: &Matrix<f64>, out: &mut Matrix<f64>) {
+    pub(super) fn times_all(&self, weights: &Matrix<f64>, out: &mut Matrix<f64>) {
         product(out.view_mut(), weights.view(), self.matrix.view());
     }
 }

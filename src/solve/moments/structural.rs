@@ -28,7 +28,7 @@ const SHORTER: usize = 40;
 const STEPS: (f64, f64) = (1e-6, 1e6);
 
 /// Structural equations, ready for fits with several penalties.
-pub struct Structural<'a> {
+pub(crate) struct Structural<'a> {
     pool: &'a Pool<'a>,
     /// For penalties on single effects.
     likelihood: Likelihood<'a>,
@@ -48,7 +48,7 @@ struct Point {
 
 impl<'a> Structural<'a> {
     /// Fits to a pool of environments.
-    pub fn new(pool: &'a Pool<'a>) -> Self {
+    pub(crate) fn new(pool: &'a Pool<'a>) -> Self {
         Structural { pool, likelihood: Likelihood::new(pool), products: Matrix::full(0, 0, 0.0) }
     }
 
@@ -98,7 +98,7 @@ impl<'a> Structural<'a> {
     }
 
     /// The largest slope without effects. Violations are relative to it.
-    pub fn steepest(&mut self) -> f64 {
+    pub(crate) fn steepest(&mut self) -> f64 {
         self.likelihood.steepest
     }
 
@@ -113,7 +113,7 @@ impl<'a> Structural<'a> {
     }
 
     /// A minimum with a penalty, from `from` on, or from no effects.
-    pub fn fit(
+    pub(crate) fn fit(
         &mut self,
         lasso: &Lasso<'_>,
         from: Option<&Matrix<f64>>,
@@ -192,7 +192,7 @@ impl<'a> Structural<'a> {
     }
 
     /// The parameters with this W and optimal biases, shifts and noises.
-    pub fn parameters(&mut self, weights: &Matrix<f64>) -> Parameters<f64> {
+    pub(crate) fn parameters(&mut self, weights: &Matrix<f64>) -> Parameters<f64> {
         let (_, variances, _) = self.value(weights);
         self.pool.parameters(weights.clone(), &variances, None)
     }

@@ -83,7 +83,7 @@ impl RowwiseKds<'_> {
     }
 
     /// A better state with the same signs or zeros, if there is one.
-    pub fn leap(
+    pub(super) fn leap(
         &self,
         lasso: &Lasso<'_>,
         state: &State,

@@ -57,7 +57,7 @@ pub(super) struct Descent<'a> {
 
 impl Descent<'_> {
     /// The exact slopes at t.
-    pub fn value_and_slopes(&mut self, t: Vec<f64>) -> Result<State> {
+    pub(super) fn value_and_slopes(&mut self, t: Vec<f64>) -> Result<State> {
         let mut slopes = vec![0.0; t.len()];
         self.form.value_and_slopes(&t, &mut slopes, self.progress)?;
         self.steps += 1;
@@ -76,7 +76,7 @@ impl Descent<'_> {
     }
 
     /// The largest curvature relative to the metric's over some unknowns, about.
-    pub fn probe(&mut self, moves: &[bool]) -> Result<f64> {
+    pub(super) fn probe(&mut self, moves: &[bool]) -> Result<f64> {
         let none = vec![0.0; moves.len()];
         let factors = self.metric.factors(moves, &none);
         // A start for the power iteration that is no eigenvector.
@@ -102,7 +102,7 @@ impl Descent<'_> {
 
     /// From t on, until the conditions of a minimum are missed by at most `tolerance`, in slopes of coefficients, or rounding
     /// allows no better.
-    pub fn minimise(&mut self, t: Vec<f64>, tolerance: f64) -> Result<Vec<f64>> {
+    pub(super) fn minimise(&mut self, t: Vec<f64>, tolerance: f64) -> Result<Vec<f64>> {
         let mut state = self.value_and_slopes(t)?;
         let mut best = (state.t.clone(), self.nonsmooth.violation(&state.t, &state.slopes));
         let (mut failures, mut settled) = (0, 0);
@@ -173,7 +173,7 @@ impl Descent<'_> {
     }
 
     /// Optimises all other unknowns for fixed penalised effects.
-    pub fn hold_effects(&mut self, t: Vec<f64>) -> Result<State> {
+    pub(super) fn hold_effects(&mut self, t: Vec<f64>) -> Result<State> {
         let mut state = self.value_and_slopes(t)?;
         for _ in 0..HELD_ROUNDS {
             let mut moves = self.nonsmooth.movable(&state.t, &state.slopes);

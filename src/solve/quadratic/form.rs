@@ -43,7 +43,7 @@ pub(super) struct EngineForm<T: Scalar> {
 }
 
 impl<T: Scalar> EngineForm<T> {
-    pub fn new(
+    pub(super) fn new(
         loss: Box<dyn Loss<T>>,
         unknowns: Arc<Unknowns>,
         units: Vec<f64>,
@@ -177,7 +177,7 @@ pub(super) struct FormedMatrix {
 
 impl FormedMatrix {
     /// Column by column.
-    pub fn of(form: &mut dyn QuadraticForm, t: &[f64], progress: &Progress) -> Result<FormedMatrix> {
+    pub(super) fn of(form: &mut dyn QuadraticForm, t: &[f64], progress: &Progress) -> Result<FormedMatrix> {
         let size = t.len();
         let mut h = Matrix::full(size, size, 0.0);
         let mut unit = vec![0.0; size];
@@ -205,7 +205,7 @@ impl FormedMatrix {
     }
 
     /// The smallest eigenvalue divided by the largest.
-    pub fn convexity(&self) -> Result<f64> {
+    pub(super) fn convexity(&self) -> Result<f64> {
         let values = crate::numeric::dense::symmetric_eigenvalues(self.h.view())?;
         let largest = values.iter().fold(f64::MIN_POSITIVE, |m, v| m.max(v.abs()));
         Ok(values.first().map_or(0.0, |least| least / largest))

@@ -44,7 +44,7 @@ pub(super) struct Factors {
 }
 
 impl Metric {
-    pub fn new(unknowns: Arc<Unknowns>, skds: Arc<StatisticsForm>) -> Metric {
+    pub(super) fn new(unknowns: Arc<Unknowns>, skds: Arc<StatisticsForm>) -> Metric {
         let rows = 0..unknowns.layouts.len();
         let bytes: f64 = rows.clone().map(|j| 8.0 * (unknowns.row(j).len() as f64).powi(2)).sum();
         let of = |j: usize| {
@@ -87,7 +87,7 @@ impl Metric {
     }
 
     /// The unknowns of each row that are in a set, and their blocks, where there is room for these.
-    pub fn blocks(&self, among: &[bool]) -> Vec<(Vec<usize>, Option<Matrix<f64>>)> {
+    pub(super) fn blocks(&self, among: &[bool]) -> Vec<(Vec<usize>, Option<Matrix<f64>>)> {
         let members: Vec<Vec<usize>> = (0..self.unknowns.layouts.len())
             .map(|j| self.unknowns.row(j).filter(|&k| among[k]).collect())
             .collect();
@@ -103,13 +103,13 @@ impl Metric {
     }
 
     /// Multiplies rows and columns of blocks.
-    pub fn scale(&mut self, by: &[f64]) {
+    pub(super) fn scale(&mut self, by: &[f64]) {
         self.scales.iter_mut().zip(by).for_each(|(scale, by)| *scale *= by);
         self.diagonal.iter_mut().zip(by).for_each(|(entry, by)| *entry *= by * by);
     }
 
     /// The blocks times t.
-    pub fn times(&self, t: &[f64]) -> Vec<f64> {
+    pub(super) fn times(&self, t: &[f64]) -> Vec<f64> {
         let scaled: Vec<f64> = t.iter().zip(&self.scales).map(|(t, scale)| t * scale).collect();
         let mut out = match &self.kept {
             None => self.skds.times(&scaled),
@@ -130,12 +130,12 @@ impl Metric {
 
     /// As if there were no room for blocks.
     #[cfg(test)]
-    pub fn forget(&mut self) {
+    pub(super) fn forget(&mut self) {
         self.kept = None;
     }
 
     /// Records a curvature along a direction, relative to the blocks'.
-    pub fn see(&mut self, curvature: f64) -> Result<()> {
+    pub(super) fn see(&mut self, curvature: f64) -> Result<()> {
         if !curvature.is_finite() || curvature < -NEGATIVE * self.largest {
             return Err(Error::NonFinite(format!(
                 "the loss has the curvature {curvature:.1e} in some direction, expected a convex loss: use the estimator v"
@@ -147,7 +147,7 @@ impl Metric {
     }
 
     /// Factors for the unknowns that move, where `added` is the curvature of something else at each.
-    pub fn factors(&self, moves: &[bool], added: &[f64]) -> Factors {
+    pub(super) fn factors(&self, moves: &[bool], added: &[f64]) -> Factors {
         let over = self.steepness.max(f64::MIN_POSITIVE);
         let added: Vec<f64> = added.iter().map(|added| added / over).collect();
         let rows = self
@@ -168,7 +168,7 @@ impl Metric {
 
 impl Factors {
     /// The blocks' inverse times `right`; 0 where nothing moves.
-    pub fn solve(&self, right: &[f64]) -> Vec<f64> {
+    pub(super) fn solve(&self, right: &[f64]) -> Vec<f64> {
         let solved: Vec<Vec<f64>> = self
             .rows
             .par_iter()

@@ -33,7 +33,7 @@ fn norm(members: &[usize], t: &[f64]) -> f64 {
 }
 
 impl Nonsmooth {
-    pub fn new(unknowns: &Unknowns, least: Vec<f64>) -> Nonsmooth {
+    pub(super) fn new(unknowns: &Unknowns, least: Vec<f64>) -> Nonsmooth {
         let mut groups: Vec<Vec<usize>> = vec![Vec::new(); unknowns.features];
         let places = unknowns.groups();
         places.iter().enumerate().for_each(|(k, group)| {
@@ -46,7 +46,7 @@ impl Nonsmooth {
     }
 
     /// Sets the penalty.
-    pub fn set(&mut self, penalty: Option<Penalty>, dim: usize) {
+    pub(super) fn set(&mut self, penalty: Option<Penalty>, dim: usize) {
         let strength = |penalty: Penalty| penalty.lambda / (dim * dim) as f64;
         let weight = |without: PenaltyKind| match penalty {
             Some(penalty) if penalty.kind != without => strength(penalty),
@@ -57,12 +57,12 @@ impl Nonsmooth {
     }
 
     /// Whether the penalty has groups.
-    pub fn has_groups(&self) -> bool {
+    pub(super) fn has_groups(&self) -> bool {
         self.group > 0.0
     }
 
     /// The penalty.
-    pub fn value(&self, t: &[f64]) -> f64 {
+    pub(super) fn value(&self, t: &[f64]) -> f64 {
         let mut value = 0.0;
         for members in &self.groups {
             value += self.single * members.iter().map(|&k| t[k].abs()).sum::<f64>();
@@ -74,7 +74,7 @@ impl Nonsmooth {
     }
 
     /// The entries that can move without a kink: on the way to a minimum, all others stay.
-    pub fn movable(&self, t: &[f64], slopes: &[f64]) -> Vec<bool> {
+    pub(super) fn movable(&self, t: &[f64], slopes: &[f64]) -> Vec<bool> {
         let mut movable: Vec<bool> = (0..t.len()).map(|k| t[k] > self.least[k] || slopes[k] < 0.0).collect();
         for members in &self.groups {
             let whole = self.group == 0.0 || norm(members, t) > 0.0;
@@ -85,7 +85,7 @@ impl Nonsmooth {
 
     /// The entries that a step may change: all that can move, and of the others those that miss the conditions of a minimum by
     /// more than `share` of the worst. Adding few at a time avoids wrong ones.
-    pub fn joining(&self, t: &[f64], slopes: &[f64], share: f64) -> Vec<bool> {
+    pub(super) fn joining(&self, t: &[f64], slopes: &[f64], share: f64) -> Vec<bool> {
         let mut joining = self.movable(t, slopes);
         let mut excess = vec![0.0; t.len()];
         let mut worst = 0.0f64;
@@ -106,7 +106,7 @@ impl Nonsmooth {
     }
 
     /// Adds the penalty's slope at entries that can move.
-    pub fn add_slope(&self, t: &[f64], slopes: &mut [f64]) {
+    pub(super) fn add_slope(&self, t: &[f64], slopes: &mut [f64]) {
         for members in &self.groups {
             let size = if self.group > 0.0 { norm(members, t) } else { 0.0 };
             for &k in members.iter().filter(|&&k| self.single == 0.0 || t[k] != 0.0) {
@@ -119,7 +119,7 @@ impl Nonsmooth {
     }
 
     /// Adds what the curvature of groups at t makes of a direction, where it moves.
-    pub fn add_curvature(&self, t: &[f64], direction: &[f64], out: &mut [f64]) {
+    pub(super) fn add_curvature(&self, t: &[f64], direction: &[f64], out: &mut [f64]) {
         if self.group == 0.0 {
             return;
         }
@@ -135,7 +135,7 @@ impl Nonsmooth {
     }
 
     /// The curvature that groups add at each entry at most.
-    pub fn diagonal(&self, t: &[f64]) -> Vec<f64> {
+    pub(super) fn diagonal(&self, t: &[f64]) -> Vec<f64> {
         let mut diagonal = vec![0.0; t.len()];
         if self.group > 0.0 {
             for members in &self.groups {
@@ -149,12 +149,12 @@ impl Nonsmooth {
     }
 
     /// The groups, each with its members.
-    pub fn groups(&self) -> &[Vec<usize>] {
+    pub(super) fn groups(&self) -> &[Vec<usize>] {
         &self.groups
     }
 
     /// What minimises ½ q t² − pull t with the penalty of a single entry, or within its bound.
-    pub fn single(&self, k: usize, q: f64, pull: f64) -> f64 {
+    pub(super) fn single(&self, k: usize, q: f64, pull: f64) -> f64 {
         match self.penalised[k] {
             true => soft(pull, self.single) / q,
             false => (pull / q).max(self.least[k]),
@@ -162,7 +162,7 @@ impl Nonsmooth {
     }
 
     /// What minimises Σ ½ q_k t_k² − pull_k t_k with the penalty of a group; `pulls` has (k, q_k, pull_k).
-    pub fn grouped(&self, pulls: &mut [(usize, f64, f64)], out: &mut [f64]) {
+    pub(super) fn grouped(&self, pulls: &mut [(usize, f64, f64)], out: &mut [f64]) {
         pulls.iter_mut().for_each(|(_, _, pull)| *pull = soft(*pull, self.single));
         let size = pulls.iter().map(|(_, _, pull)| pull * pull).sum::<f64>().sqrt();
         let radius = match size > self.group {
@@ -175,7 +175,7 @@ impl Nonsmooth {
     }
 
     /// Ends a step from t at the first change of each sign, and at bounds; says whether it changed anything.
-    pub fn project(&self, t: &[f64], moved: &mut [f64]) -> bool {
+    pub(super) fn project(&self, t: &[f64], moved: &mut [f64]) -> bool {
         let mut changed = false;
         for k in 0..t.len() {
             let out = match self.penalised[k] {
@@ -191,7 +191,7 @@ impl Nonsmooth {
     }
 
     /// The largest violation of the optimality conditions, in slopes of coefficients.
-    pub fn violation(&self, t: &[f64], slopes: &[f64]) -> f64 {
+    pub(super) fn violation(&self, t: &[f64], slopes: &[f64]) -> f64 {
         let mut worst = 0.0f64;
         for members in &self.groups {
             let size = if self.group > 0.0 { norm(members, t) } else { 0.0 };
@@ -220,12 +220,12 @@ impl Nonsmooth {
     }
 
     /// The largest slope of coefficients.
-    pub fn largest(&self, slopes: &[f64]) -> f64 {
+    pub(super) fn largest(&self, slopes: &[f64]) -> f64 {
         slopes.iter().zip(&self.multipliers).fold(0.0, |m, (slope, by)| m.max(by * slope.abs()))
     }
 
     /// How far a direction can be followed before a bound is reached, at most 1.
-    pub fn longest(&self, t: &[f64], by: &[f64]) -> f64 {
+    pub(super) fn longest(&self, t: &[f64], by: &[f64]) -> f64 {
         let mut longest = 1.0f64;
         for k in (0..t.len()).filter(|&k| t[k] + by[k] < self.least[k]) {
             longest = longest.min((self.least[k] - t[k]) / by[k]);
@@ -234,7 +234,7 @@ impl Nonsmooth {
     }
 
     /// The largest slope of penalised coefficients; of all others if there are none.
-    pub fn steepest(&self, slopes: &[f64]) -> f64 {
+    pub(super) fn steepest(&self, slopes: &[f64]) -> f64 {
         let of = |penalised: bool| {
             (0..slopes.len())
                 .filter(|&k| self.penalised[k] == penalised)

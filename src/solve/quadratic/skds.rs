@@ -35,7 +35,7 @@ struct Row {
 }
 
 impl StatisticsForm {
-    pub fn new(unknowns: Arc<Unknowns>, all: Vec<Statistics>) -> StatisticsForm {
+    pub(super) fn new(unknowns: Arc<Unknowns>, all: Vec<Statistics>) -> StatisticsForm {
         let sum = Statistics::sum(all.iter()).expect("data has an environment");
         let mut skds = StatisticsForm { unknowns, all, sum, ridge: Vec::new() };
         let of = |j: usize| {
@@ -47,7 +47,7 @@ impl StatisticsForm {
     }
 
     /// The block of a row, entry by entry.
-    pub fn entries(&self, j: usize) -> FormEntries<'_> {
+    pub(super) fn entries(&self, j: usize) -> FormEntries<'_> {
         FormEntries::new(&self.unknowns.layouts[j], &self.all, self.all.len(), &self.sum)
     }
 
@@ -112,7 +112,7 @@ impl StatisticsForm {
     }
 
     /// H t.
-    pub fn times(&self, t: &[f64]) -> Vec<f64> {
+    pub(super) fn times(&self, t: &[f64]) -> Vec<f64> {
         let mut coefficients = self.unknowns.coefficients();
         self.unknowns.spread(t, false, &mut coefficients);
         let mut out = vec![0.0; t.len()];

@@ -21,7 +21,7 @@ pub(super) struct Coefficients {
 }
 
 impl Coefficients {
-    pub fn zeros(d: usize, features: usize, amounts: usize, environments: usize) -> Self {
+    pub(super) fn zeros(d: usize, features: usize, amounts: usize, environments: usize) -> Self {
         Coefficients {
             drift: Matrix::full(d, features, 0.0),
             amounts: Matrix::full(d, amounts, 0.0),
@@ -50,7 +50,7 @@ struct Places {
 }
 
 impl Unknowns {
-    pub fn new(design: Design, layouts: Vec<CoordinateLayout>, environments: usize) -> Self {
+    pub(super) fn new(design: Design, layouts: Vec<CoordinateLayout>, environments: usize) -> Self {
         let features = design.features(layouts.len());
         let mut starts = vec![0];
         for own in &layouts {
@@ -60,17 +60,17 @@ impl Unknowns {
         Unknowns { design, layouts, starts, features, environments }
     }
 
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.starts[self.layouts.len()]
     }
 
     /// The unknowns of a row.
-    pub fn row(&self, j: usize) -> Range<usize> {
+    pub(super) fn row(&self, j: usize) -> Range<usize> {
         self.starts[j]..self.starts[j + 1]
     }
 
     /// The penalised ones of a row.
-    pub fn penalised(&self, j: usize) -> Range<usize> {
+    pub(super) fn penalised(&self, j: usize) -> Range<usize> {
         self.starts[j]..self.starts[j] + self.layouts[j].penalised.len()
     }
 
@@ -84,18 +84,18 @@ impl Unknowns {
     }
 
     /// Zeros of the right shape.
-    pub fn coefficients(&self) -> Coefficients {
+    pub(super) fn coefficients(&self) -> Coefficients {
         let amounts = self.layouts.first().map_or(1, |own| own.amounts);
         Coefficients::zeros(self.layouts.len(), self.features, amounts, self.environments)
     }
 
     /// Whether noises of targets are sought.
-    pub fn has_noises(&self) -> bool {
+    pub(super) fn has_noises(&self) -> bool {
         self.layouts.iter().any(|own| !own.scaled.is_empty())
     }
 
     /// Fills in the coefficients that t stands for; with `fixed`, those that fix the speed too.
-    pub fn spread(&self, t: &[f64], fixed: bool, out: &mut Coefficients) {
+    pub(super) fn spread(&self, t: &[f64], fixed: bool, out: &mut Coefficients) {
         out.drift.as_mut_slice().fill(0.0);
         for (j, own) in self.layouts.iter().enumerate() {
             let places = self.places(j);
@@ -116,7 +116,7 @@ impl Unknowns {
     }
 
     /// The slopes with respect to t, from those with respect to coefficients.
-    pub fn gather(&self, slopes: &Coefficients, out: &mut [f64]) {
+    pub(super) fn gather(&self, slopes: &Coefficients, out: &mut [f64]) {
         for (j, own) in self.layouts.iter().enumerate() {
             let places = self.places(j);
             let row = slopes.drift.row(j);
@@ -134,7 +134,7 @@ impl Unknowns {
     }
 
     /// What a penalised entry's slope is multiplied with to be that of a coefficient; 1 for others.
-    pub fn multipliers(&self) -> Vec<f64> {
+    pub(super) fn multipliers(&self) -> Vec<f64> {
         let mut by = vec![1.0; self.len()];
         for (j, own) in self.layouts.iter().enumerate() {
             by[self.penalised(j)].copy_from_slice(&own.multipliers);
@@ -143,7 +143,7 @@ impl Unknowns {
     }
 
     /// The group of each unknown: the function that it is a penalised coefficient of.
-    pub fn groups(&self) -> Vec<Option<usize>> {
+    pub(super) fn groups(&self) -> Vec<Option<usize>> {
         let mut groups = vec![None; self.len()];
         for (j, own) in self.layouts.iter().enumerate() {
             let places = groups[self.penalised(j)].iter_mut();
@@ -153,7 +153,7 @@ impl Unknowns {
     }
 
     /// Coefficients as parameters of a model, with squared noises of at least `least`.
-    pub fn parameters(&self, of: &Coefficients, least: f64) -> Parameters<f64> {
+    pub(super) fn parameters(&self, of: &Coefficients, least: f64) -> Parameters<f64> {
         let (d, last) = (self.layouts.len(), self.features - 1);
         // Of these squared noises logarithms are taken.
         let is_linear = matches!(self.design, Design::Linear);
@@ -177,7 +177,7 @@ impl Unknowns {
     }
 
     /// The vector of a model; effects that are held at 0 and shifts that are not sought are left out.
-    pub fn of_parameters(&self, parameters: &Parameters<f64>) -> Result<Vec<f64>> {
+    pub(super) fn of_parameters(&self, parameters: &Parameters<f64>) -> Result<Vec<f64>> {
         let (d, last) = (self.layouts.len(), self.features - 1);
         let (drift, amounts) = self.design.coefficients(parameters)?;
         if parameters.dim() != d {
@@ -210,7 +210,7 @@ impl Unknowns {
     }
 
     /// The vector that stands for coefficients.
-    pub fn gather_values(&self, of: &Coefficients) -> Vec<f64> {
+    pub(super) fn gather_values(&self, of: &Coefficients) -> Vec<f64> {
         let mut t = vec![0.0; self.len()];
         for (j, own) in self.layouts.iter().enumerate() {
             let places = self.places(j);

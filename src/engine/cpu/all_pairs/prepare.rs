@@ -33,7 +33,7 @@ pub(super) struct Numbers<T> {
 
 impl<T: Scalar> Numbers<T> {
     /// Where environment `e`'s run begins.
-    pub fn start(&self, e: usize) -> usize {
+    pub(super) fn start(&self, e: usize) -> usize {
         self.starts[e]
     }
 
@@ -47,7 +47,7 @@ impl<T: Scalar> Numbers<T> {
 
 impl<T: Scalar> AllPairs<T> {
     /// What depends on the samples alone.
-    pub fn new<P: Profile<T>, O: PairTerm>(samples: &Samples<T>) -> Self {
+    pub(crate) fn new<P: Profile<T>, O: PairTerm>(samples: &Samples<T>) -> Self {
         let (n, stride) = (samples.x.all().len(), samples.x.stride());
         let mut pair_rows = vec![T::ZERO; n * 2 * stride];
         let mut numbers = Numbers { reach: vec![T::ZERO; stride], ..Numbers::default() };
@@ -70,7 +70,7 @@ impl<T: Scalar> AllPairs<T> {
     }
 
     /// What depends on the parameters: b̃ beside the centred samples, and numbers made of it.
-    pub fn prepare<P: Profile<T>, O: PairTerm>(
+    pub(crate) fn prepare<P: Profile<T>, O: PairTerm>(
         &mut self,
         samples: &Samples<T>,
         e: usize,

@@ -84,7 +84,7 @@ fn two_rows<T>(rows: &[T], p: usize, stride: usize) -> (&[Group<T>], &[Group<T>]
 impl<T: Scalar> Run<'_, T> {
     /// Fills in the adjoints and returns the sums.
     #[inline(always)]
-    pub fn visit<P: Profile<T>, O: PairTerm, S: DiffusionProduct<T>>(
+    pub(super) fn visit<P: Profile<T>, O: PairTerm, S: DiffusionProduct<T>>(
         mut self,
         profile: P,
         mut spread: S,

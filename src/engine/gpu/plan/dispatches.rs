@@ -21,7 +21,7 @@ pub(super) struct Planner<'a> {
 
 impl Planner<'_> {
     /// All dispatches of an evaluation, in order.
-    pub fn dispatches(&self, gradient: bool) -> Vec<Dispatch> {
+    pub(super) fn dispatches(&self, gradient: bool) -> Vec<Dispatch> {
         let mut list = Vec::new();
         let all_pairs = self.spec.estimator != Estimator::Linear;
         // The loss over all pairs is made of derivatives (Euler's theorem); over neighbours it needs none.

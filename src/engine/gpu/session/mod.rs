@@ -64,7 +64,7 @@ pub(super) struct Edit {
 
 impl Session {
     /// Allocates everything for environments, or places in a batch, of `rows` samples each.
-    pub fn new(
+    pub(super) fn new(
         context: Arc<Context>,
         rows: &[usize],
         spec: &LossSpec,
@@ -130,7 +130,7 @@ impl Session {
     }
 
     /// The source of a stage, with the edits that tests ask for.
-    pub fn compose(&self, choice: &Choice, stage: &Stage) -> Result<Composed> {
+    pub(super) fn compose(&self, choice: &Choice, stage: &Stage) -> Result<Composed> {
         let mut composed = choice.compose(stage)?;
         for Edit { from, to, .. } in self.edits.iter().filter(|edit| edit.stage == stage.name) {
             if !composed.source.contains(from) {
@@ -224,7 +224,7 @@ impl Session {
     }
 
     /// A buffer of a span's rows or one that all spans share.
-    pub fn buffer_of(&self, slot: Slot, span: usize) -> &Buffer {
+    pub(super) fn buffer_of(&self, slot: Slot, span: usize) -> &Buffer {
         match slot {
             Slot::X => &self.rows[span].x,
             Slot::Work => &self.rows[span].work,
@@ -233,23 +233,23 @@ impl Session {
     }
 
     /// The dispatches of some stages on a span's rows.
-    pub fn dispatches_of(&self, span: usize, stages: &[&str]) -> Vec<BoundDispatch> {
+    pub(super) fn dispatches_of(&self, span: usize, stages: &[&str]) -> Vec<BoundDispatch> {
         let wanted = |bound: &&BoundDispatch| bound.span == span && stages.contains(&bound.stage);
         self.value.iter().filter(wanted).cloned().collect()
     }
 
     /// Floating-point operations after which a submission ends.
-    pub fn dispatch_flops(&self) -> f64 {
+    pub(super) fn dispatch_flops(&self) -> f64 {
         self.dispatch_flops
     }
 
     /// Runs all dispatches and leaves losses, and the gradient if asked for, on the device.
-    pub fn run(&self, gradient: bool, progress: &Progress) -> Result<()> {
+    pub(super) fn run(&self, gradient: bool, progress: &Progress) -> Result<()> {
         self.run_between(&[], gradient, &[], progress)
     }
 
     /// The same between other dispatches, in as few submissions as a watchdog allows.
-    pub fn run_between(
+    pub(super) fn run_between(
         &self,
         before: &[BoundDispatch],
         gradient: bool,
@@ -263,7 +263,7 @@ impl Session {
     }
 
     /// Submits dispatches in order, in as few submissions as a watchdog allows; counts pairs that are done.
-    pub fn submit(&self, list: &[&BoundDispatch], progress: &Progress) -> Result<()> {
+    pub(super) fn submit(&self, list: &[&BoundDispatch], progress: &Progress) -> Result<()> {
         let mut first = 0;
         let mut waiting: Option<u64> = None;
         while first < list.len() {
@@ -292,7 +292,7 @@ impl Session {
     }
 
     /// The partial losses as f64 per environment, and the packed gradient if asked for.
-    pub fn read(&self, gradient: bool) -> Result<(Vec<f64>, Vec<f32>)> {
+    pub(super) fn read(&self, gradient: bool) -> Result<(Vec<f64>, Vec<f32>)> {
         let sizes = self.plan.sizes;
         let mut sources = vec![(&self.shared[&Slot::Losses], sizes.losses)];
         if gradient {
@@ -326,12 +326,12 @@ impl Session {
 }
 
 impl BoundDispatch {
-    pub fn record(&self, pass: &mut wgpu::ComputePass<'_>) {
+    pub(super) fn record(&self, pass: &mut wgpu::ComputePass<'_>) {
         self.record_at(pass, self.offset);
     }
 
     /// With the uniform at another offset.
-    pub fn record_at(&self, pass: &mut wgpu::ComputePass<'_>, offset: u32) {
+    pub(super) fn record_at(&self, pass: &mut wgpu::ComputePass<'_>, offset: u32) {
         pass.set_pipeline(&self.pipeline.pipeline);
         pass.set_bind_group(0, self.group.as_ref(), &[offset]);
         pass.dispatch_workgroups(self.workgroups[0], self.workgroups[1], 1);

@@ -7,7 +7,7 @@ use wgpu::BufferUsages;
 
 impl Session {
     /// Runs everything once with a timestamp around every dispatch.
-    pub fn profile(&self) -> Result<Vec<StageTime>> {
+    pub(crate) fn profile(&self) -> Result<Vec<StageTime>> {
         let device = &self.context.device;
         if !device.features().contains(wgpu::Features::TIMESTAMP_QUERY) {
             return Err(Error::invalid(format!(

@@ -12,7 +12,7 @@ use glam::Vec4;
 
 impl Session {
     /// Sets what every dispatch of a value weighs b̃ by: see [`Job::weigh`].
-    pub fn weigh_by(&self, weigh: u32) -> Result<()> {
+    pub(crate) fn weigh_by(&self, weigh: u32) -> Result<()> {
         let Some(jobs) = &self.jobs else { return Ok(()) };
         for (dispatch, bound) in self.plan.value.iter().zip(&self.value) {
             let uniform = uniform_bytes(&Job { weigh, ..dispatch.job });
@@ -23,7 +23,11 @@ impl Session {
 
     /// Uploads what rows have instead of b̃: `rows(e, i)` is the ω and the numbers, one per variable, of sample i of
     /// environment e.
-    pub fn write_rows(&self, spec: &LossSpec, rows: impl Fn(usize, usize) -> (f64, Vec<f32>)) -> Result<()> {
+    pub(crate) fn write_rows(
+        &self,
+        spec: &LossSpec,
+        rows: impl Fn(usize, usize) -> (f64, Vec<f32>),
+    ) -> Result<()> {
         let job = self.form.job(spec);
         for (span, buffers) in self.plan.spans.iter().zip(&self.rows) {
             let mut packed = vec![Vec4::ZERO; span.rows() as usize * job.work_stride as usize];
@@ -41,7 +45,7 @@ impl Session {
     }
 
     /// Uploads samples: those of `data`, which must have the rows that the session was made for.
-    pub fn write_samples(&self, data: &Dataset, spec: &LossSpec) -> Result<()> {
+    pub(crate) fn write_samples(&self, data: &Dataset, spec: &LossSpec) -> Result<()> {
         let d = data.dim();
         let block = ROW_BLOCK as usize;
         for (span, rows) in self.plan.spans.iter().zip(&self.rows) {
@@ -62,7 +66,7 @@ impl Session {
     }
 
     /// Uploads a point within each environment's samples.
-    pub fn write_centres(&self, data: &Dataset, spec: &LossSpec) -> Result<()> {
+    pub(crate) fn write_centres(&self, data: &Dataset, spec: &LossSpec) -> Result<()> {
         let d = data.dim();
         // A tilted kernel with a full diffusion needs a x itself; otherwise a point among the samples serves better.
         let at_origin = self.form.full && spec.kernel.kind().traits().tilted;
@@ -72,7 +76,7 @@ impl Session {
     }
 
     /// Uploads parameters unless the device has them already.
-    pub fn write_parameters<T: Scalar>(&mut self, parameters: &Parameters<T>) -> Result<()> {
+    pub(crate) fn write_parameters<T: Scalar>(&mut self, parameters: &Parameters<T>) -> Result<()> {
         let packed = pack::parameters(parameters, &self.form);
         if packed != self.uploaded {
             self.uploaded.clear();
@@ -83,7 +87,7 @@ impl Session {
     }
 
     /// Forgets what the device holds: something else has changed its parameters.
-    pub fn forget_parameters(&mut self) {
+    pub(crate) fn forget_parameters(&mut self) {
         self.uploaded.clear();
     }
 }

@@ -1,12 +1,12 @@
 //! The kinds of jobs. Each kind is one module, which defines its request (with the settings of the command line, under the same
 //! names and with the same defaults) and implements [`Kind`] for it. The list below names every kind once.
 
-pub mod evaluate;
-pub mod fit;
-pub mod loss;
-pub mod sample;
-pub mod simulate;
-pub mod task;
+pub(crate) mod evaluate;
+pub(crate) mod fit;
+pub(crate) mod loss;
+pub(crate) mod sample;
+pub(crate) mod simulate;
+pub(crate) mod task;
 
 #[cfg(test)]
 mod added_in_tests;
@@ -23,7 +23,7 @@ use task::{JobOutput, JointJob, JointTask, Outcome, Task};
 use utoipa::ToSchema;
 
 /// What a kind of job defines. Everything else in the service treats all kinds alike.
-pub trait Kind {
+pub(crate) trait Kind {
     /// Checks the request by itself.
     fn check(&self) -> Result<(), ServiceError> {
         Ok(())
@@ -70,7 +70,7 @@ pub trait Kind {
 
 /// The stored files that a request names.
 #[derive(Default)]
-pub struct References<'a> {
+pub(crate) struct References<'a> {
     pub dataset: Option<&'a ContentId>,
     /// The data that predictions start from.
     pub origin: Option<&'a ContentId>,
@@ -78,7 +78,7 @@ pub struct References<'a> {
 }
 
 /// How jobs of a kind are done.
-pub enum Execution<'a> {
+pub(crate) enum Execution<'a> {
     /// One by one, in a process that a crash of the job cannot outlive.
     InProcess(&'a dyn ProcessKind),
     /// By the service itself, several short ones together.
@@ -86,14 +86,14 @@ pub enum Execution<'a> {
 }
 
 /// A kind whose jobs run in a process of their own.
-pub trait ProcessKind {
+pub(crate) trait ProcessKind {
     /// Does the job. Files that it leaves in the job's folder can be downloaded; those that [`JobOutput`] names as a model or
     /// datasets are stored as such, too.
     fn run(&self, task: &Task<'_>) -> crate::Result<JobOutput>;
 }
 
 /// A kind whose short jobs are evaluated together.
-pub trait JointKind {
+pub(crate) trait JointKind {
     /// Whether another job can be evaluated together with this one.
     fn joins(&self, other: &Request) -> bool;
 

@@ -18,13 +18,13 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Time between two looks at running work.
-pub const POLL_INTERVAL: Duration = Duration::from_millis(10);
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Looks between two reports of progress.
 const LOOKS_PER_REPORT: u32 = 10;
 
 /// A job, with the paths of everything it reads and writes.
 #[derive(Serialize, Deserialize)]
-pub struct Assignment {
+pub(crate) struct Assignment {
     pub request: Request,
     /// The job's own folder.
     pub folder: PathBuf,
@@ -36,7 +36,7 @@ pub struct Assignment {
 
 /// What a job found, and which files in its folder are to be kept as a model and as datasets.
 #[derive(Clone, Serialize, Deserialize)]
-pub struct JobOutput {
+pub(crate) struct JobOutput {
     pub result: serde_json::Value,
     pub model: Option<(String, ModelInfo)>,
     pub datasets: Vec<(String, DatasetInfo)>,
@@ -44,14 +44,14 @@ pub struct JobOutput {
 
 impl JobOutput {
     /// A result without a model and datasets.
-    pub fn new(result: serde_json::Value) -> Self {
+    pub(crate) fn new(result: serde_json::Value) -> Self {
         JobOutput { result, model: None, datasets: Vec::new() }
     }
 }
 
 /// How the work of a job ended.
 #[derive(Clone, Serialize, Deserialize)]
-pub enum Outcome {
+pub(crate) enum Outcome {
     Done(Box<JobOutput>),
     /// It failed, with a sentence for clients.
     Failed(String),
@@ -61,7 +61,7 @@ pub enum Outcome {
 
 impl Outcome {
     /// The outcome of finished work.
-    pub fn of(finished: Result<JobOutput>) -> Outcome {
+    pub(crate) fn of(finished: Result<JobOutput>) -> Outcome {
         match finished {
             Ok(output) => Outcome::Done(Box::new(output)),
             Err(Error::Stopped) => Outcome::Stopped,
@@ -75,20 +75,20 @@ impl Outcome {
     }
 
     /// The outcome of work that may have panicked. A panic is a bug of this program, and the sentence says so.
-    pub fn of_caught(caught: std::thread::Result<Result<JobOutput>>) -> Outcome {
+    pub(crate) fn of_caught(caught: std::thread::Result<Result<JobOutput>>) -> Outcome {
         Outcome::of(caught.unwrap_or_else(|panic| Err(Error::panicked(panic.as_ref()))))
     }
 }
 
 /// The outside of a running job: whoever follows it, and whoever may stop it.
-pub trait Supervisor: Sync {
+pub(crate) trait Supervisor: Sync {
     fn should_stop(&self) -> bool;
     fn progress(&self, progress: Progress);
     fn log(&self, line: String);
 }
 
 /// Does long work. Beside it, a second thread reports its progress out of `all` and stops it if need be.
-pub fn supervised<T>(
+pub(crate) fn supervised<T>(
     supervisor: &dyn Supervisor,
     start: Instant,
     progress: &crate::Progress,
@@ -117,7 +117,7 @@ pub fn supervised<T>(
 }
 
 /// A job that runs in a process of its own, and what its work can use.
-pub struct Task<'a> {
+pub(crate) struct Task<'a> {
     pub assignment: &'a Assignment,
     pub gpu: Option<&'a GpuEngine>,
     pub supervisor: &'a dyn Supervisor,
@@ -126,53 +126,53 @@ pub struct Task<'a> {
 }
 
 impl Task<'_> {
-    pub fn dataset(&self) -> Result<Arc<Dataset>> {
+    pub(crate) fn dataset(&self) -> Result<Arc<Dataset>> {
         let path =
             self.assignment.dataset.as_ref().ok_or_else(|| Error::invalid("the job has no dataset"))?;
         self.inputs.dataset.get(path, || Dataset::read(path))
     }
 
     /// The data that predictions start from, if any.
-    pub fn origin(&self) -> Result<Option<Arc<Dataset>>> {
+    pub(crate) fn origin(&self) -> Result<Option<Arc<Dataset>>> {
         let path = self.assignment.origin.as_ref();
         path.map(|path| self.inputs.origin.get(path, || Dataset::read(path))).transpose()
     }
 
-    pub fn model(&self) -> Result<Arc<Model>> {
+    pub(crate) fn model(&self) -> Result<Arc<Model>> {
         let path = self.assignment.model.as_ref().ok_or_else(|| Error::invalid("the job has no model"))?;
         self.inputs.model.get(path, || Model::read(path))
     }
 
     /// The job's folder, which this creates if need be.
-    pub fn folder(&self) -> Result<&Path> {
+    pub(crate) fn folder(&self) -> Result<&Path> {
         crate::files::output::create_folder(&self.assignment.folder)?;
         Ok(&self.assignment.folder)
     }
 
     /// A sampler on the device of the process.
-    pub fn sampler(&self) -> Sampler {
+    pub(crate) fn sampler(&self) -> Sampler {
         Sampler::with_gpu(self.gpu.map(|gpu| gpu.again()))
     }
 
-    pub fn should_stop(&self) -> bool {
+    pub(crate) fn should_stop(&self) -> bool {
         self.supervisor.should_stop()
     }
 
-    pub fn seconds(&self) -> f64 {
+    pub(crate) fn seconds(&self) -> f64 {
         self.start.elapsed().as_secs_f64()
     }
 
-    pub fn log(&self, line: String) {
+    pub(crate) fn log(&self, line: String) {
         self.supervisor.log(line);
     }
 
     /// Reports the share that is done, with the time left at the present rate.
-    pub fn report(&self, share: f64, details: Progress) {
+    pub(crate) fn report(&self, share: f64, details: Progress) {
         self.supervisor.progress(details.with_share(share, self.seconds()));
     }
 
     /// Does long work that reports its progress and can be stopped.
-    pub fn supervised<T>(
+    pub(crate) fn supervised<T>(
         &self,
         progress: &crate::Progress,
         all: u64,
@@ -184,7 +184,7 @@ impl Task<'_> {
 
 /// The files that the last job read: the next job often reads the same ones.
 #[derive(Default)]
-pub struct LastInputs {
+pub(crate) struct LastInputs {
     dataset: LastInput<Dataset>,
     origin: LastInput<Dataset>,
     model: LastInput<Model>,
@@ -192,7 +192,7 @@ pub struct LastInputs {
 
 impl LastInputs {
     /// Drops what a job does not use, so that it has the memory.
-    pub fn keep_only(&self, assignment: &Assignment) {
+    pub(crate) fn keep_only(&self, assignment: &Assignment) {
         self.dataset.keep_only(assignment.dataset.as_deref());
         self.origin.keep_only(assignment.origin.as_deref());
         self.model.keep_only(assignment.model.as_deref());
@@ -229,7 +229,7 @@ impl<V> LastInput<V> {
 }
 
 /// Short jobs of one kind that the service evaluates together, and what their work can use.
-pub trait JointTask {
+pub(crate) trait JointTask {
     fn dataset(&self, id: &ContentId) -> Result<Arc<Dataset>>;
     fn model(&self, id: &ContentId) -> Result<Arc<Model>>;
     fn gpu(&self) -> Option<&GpuEngine>;
@@ -242,7 +242,7 @@ pub trait JointTask {
 }
 
 /// A job among those that are evaluated together.
-pub struct JointJob<'a> {
+pub(crate) struct JointJob<'a> {
     pub request: &'a Request,
     /// The job's own folder, which may not exist yet.
     pub folder: PathBuf,

@@ -9,7 +9,7 @@ use crate::serve::domain::estimate::{Estimate, Sizes};
 use crate::solve::{bytes_of_fit, fits_at_once};
 
 /// Memory and work of a fit.
-pub fn estimate(request: &FitRequest, sizes: &Sizes) -> Estimate {
+pub(super) fn estimate(request: &FitRequest, sizes: &Sizes) -> Estimate {
     let d = sizes.d;
     // What cannot be settled is refused by the service's check, not by its size.
     let Ok(recipe) = request.settings.settle() else { return Estimate::default() };

@@ -29,7 +29,7 @@ const MOST_VARIABLES: usize = 100;
 /// The most pairs in a result whose effects on each other are not identified; their number is always given.
 const MOST_PAIRS: usize = 1000;
 
-pub fn run(task: &Task<'_>, request: &FitRequest) -> Result<JobOutput> {
+pub(super) fn run(task: &Task<'_>, request: &FitRequest) -> Result<JobOutput> {
     let data = task.dataset()?;
     let problem = match request.edges.is_empty() {
         true => PreparedFit::new(&data, &request.settings)?,

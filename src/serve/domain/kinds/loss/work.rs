@@ -27,7 +27,7 @@ fn request_of<'a>(job: &JointJob<'a>) -> &'a LossRequest {
 }
 
 /// Evaluates losses of one model with the same settings.
-pub fn evaluate(jobs: &[JointJob<'_>], task: &dyn JointTask) -> Vec<Outcome> {
+pub(super) fn evaluate(jobs: &[JointJob<'_>], task: &dyn JointTask) -> Vec<Outcome> {
     let mut outcomes = vec![Outcome::Stopped; jobs.len()];
     // A dataset is evaluated once, however many jobs ask for it. Bandwidths chosen from the data can differ; then so do the groups.
     let mut groups: BTreeMap<(u64, usize), (Kernel, Group)> = BTreeMap::new();
