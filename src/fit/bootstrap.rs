@@ -93,8 +93,11 @@ impl PreparedFit {
 
     /// Stabilized if the settings ask for it, and in the data's units.
     fn finished(&self, mut parameters: Parameters<f64>, law: LawKind) -> Result<Parameters<f64>> {
-        if law == LawKind::Diffusion && self.recipe.stabilize {
-            let weights = parameters.drift.linear_weights_mut()?;
+        // Other drifts are not made stable.
+        if law == LawKind::Diffusion
+            && self.recipe.stabilize
+            && let Ok(weights) = parameters.drift.linear_weights_mut()
+        {
             *weights = stabilized_weights(weights, MARGIN)?;
         }
         self.in_data_units(&parameters)
