@@ -67,7 +67,7 @@ impl FittedMethod for FittedProgram {
             source,
         })?;
         let at = |name: &str| folder.path().join(name);
-        self.train.write(&at("train.npz"))?;
+        self.train.write(at("train.npz"))?;
         write_tasks(&at("told.npz"), tasks, self.train.dim())?;
         let name = self.command.join(" ");
         let mut command = Command::new(&self.command[0]);
@@ -88,7 +88,7 @@ impl FittedMethod for FittedProgram {
                 )));
             }
         }
-        let found = Dataset::read(&at("out.npz"))
+        let found = Dataset::read(at("out.npz"))
             .map_err(|error| Error::Failed(format!("'{name}' left no samples: {error}")))?;
         let rows: Vec<usize> = (0..found.environments()).map(|e| found.rows(e).len()).collect();
         let expected: Vec<usize> = tasks.iter().map(|task| task.rows).collect();

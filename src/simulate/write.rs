@@ -32,8 +32,8 @@ impl Simulated {
     /// Writes the folder, and creates it if necessary. The manifest comes last.
     pub fn write(&self, folder: &Path, settings: &Settings) -> Result<()> {
         create_folder(folder)?;
-        self.train.write(&folder.join("train.npz"))?;
-        self.test.write(&folder.join("test.npz"))?;
+        self.train.write(folder.join("train.npz"))?;
+        self.test.write(folder.join("test.npz"))?;
         self.truth.write(&folder.join("truth.npz"))?;
         let manifest = Manifest { skds: env!("CARGO_PKG_VERSION").into(), settings: settings.clone() };
         write_atomically(&folder.join("manifest.json"), |writer| {

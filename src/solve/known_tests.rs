@@ -20,8 +20,7 @@ fn solve(data: &Dataset, design: &Design, known: Option<&Matrix<f64>>, spec: Exa
 }
 
 fn weights(solution: &Solution) -> &Matrix<f64> {
-    let weights = solution.parameters.drift.linear_weights().unwrap();
-    weights
+    (solution.parameters.drift.linear_weights().unwrap()) as _
 }
 
 /// Effects of 4 variables of every kind.

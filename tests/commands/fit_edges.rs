@@ -17,7 +17,7 @@ impl Place {
         let place = Place { folder: tempfile::tempdir().unwrap() };
         let targets = Matrix::from_fn(5, 4, |e, j| e > 0 && j == (e - 1) % 2);
         let data = random_data(71, &[150, 120, 120, 120, 120], 4).with_targets(targets).unwrap();
-        data.write(&place.at("data.npz")).unwrap();
+        data.write(place.at("data.npz")).unwrap();
         place
     }
 
@@ -40,13 +40,12 @@ impl Place {
     fn model(&self, edges: &str, more: &[&str]) -> Model {
         let output = self.fit(edges, more);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        Model::read(&self.at("model.safetensors")).unwrap()
+        Model::read(self.at("model.safetensors")).unwrap()
     }
 }
 
 fn weights(model: &Model) -> &Matrix<f64> {
-    let weights = model.parameters.drift.linear_weights().unwrap();
-    weights
+    (model.parameters.drift.linear_weights().unwrap()) as _
 }
 
 const ONE_WAY: &str = "source,target,kind\nx0,x1,forbidden\nx3,x2,forbidden\n";

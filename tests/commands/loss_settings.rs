@@ -32,7 +32,7 @@ fn data(folder: &Path) -> Dataset {
         Matrix::from_fn(rows.rows(), 3, |i, j| 40.0 + [0.1, 5.0, 30.0][j] * rows[(i, j)])
     });
     let data = Dataset::from_environments(environments.collect()).unwrap().with_targets(targets).unwrap();
-    data.write(&folder.join("train.npz")).unwrap();
+    data.write(folder.join("train.npz")).unwrap();
     data
 }
 
@@ -78,7 +78,7 @@ fn an_option_wins_over_the_model() {
     // The same by hand: parameters without a history, and data in standard units.
     let model = Model::read(Path::new(&path)).unwrap();
     let units = Standardization::of(&data);
-    units.apply(&data).write(&folder.path().join("standard.npz")).unwrap();
+    units.apply(&data).write(folder.path().join("standard.npz")).unwrap();
     model.in_standard_units().parameters.write(&folder.path().join("bare.safetensors")).unwrap();
     let (standard, bare) = (at("standard.npz"), at("bare.safetensors"));
     let by_hand = |data: &str, parameters: &str, more: &[&str]| {

@@ -47,7 +47,7 @@ pub fn golden_cases() -> Vec<Case> {
 
 impl Case {
     pub fn data(&self) -> Dataset {
-        Dataset::read(&golden_dir().join(format!("{}.npz", self.name))).unwrap()
+        Dataset::read(golden_dir().join(format!("{}.npz", self.name))).unwrap()
     }
 
     pub fn parameters(&self) -> Parameters<f64> {

@@ -132,7 +132,7 @@ fn a_drift_and_a_noise_that_do_not_belong_together_are_refused() {
         let model = Model::new(parameters);
         let piece = "drift and noise is made of given functions";
         refused(model.parameters.check_fits(2, 2), piece);
-        refused(model.save(&folder.path().join("never.safetensors")), piece);
+        refused(model.save(folder.path().join("never.safetensors")), piece);
         refused(Graph::of(&model), piece);
         refused(CpuEngine.load(&data(), &SPEC).unwrap().evaluate(&model.parameters, None), piece);
         let none = Intervention::none(2);

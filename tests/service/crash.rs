@@ -66,7 +66,7 @@ fn check(server: &Server, folder: &Path, known: &Acknowledged, nth: usize) {
     let client = server.client();
     for id in known.datasets.iter().step_by(nth) {
         client.get(&format!("/v1/datasets/{id}")).expect(200);
-        skds::data::Dataset::read(&folder.join(format!("datasets/{id}.npz"))).unwrap();
+        skds::data::Dataset::read(folder.join(format!("datasets/{id}.npz"))).unwrap();
     }
     for (id, model) in known.jobs.iter().step_by(nth) {
         let job: Value = client.get(&format!("/v1/jobs/{id}")).expect(200);

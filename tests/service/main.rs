@@ -39,7 +39,7 @@ pub fn small_data(folder: &Path) -> (std::path::PathBuf, Vec<u8>) {
     let simulated = skds::simulate::simulate(&settings, &Default::default()).unwrap();
     let path = folder.join("train.npz");
     simulated.train.write(&path).unwrap();
-    simulated.test.write(&folder.join("test.npz")).unwrap();
+    simulated.test.write(folder.join("test.npz")).unwrap();
     assert!(Dataset::read(&path).is_ok());
     let bytes = std::fs::read(&path).unwrap();
     (path, bytes)

@@ -65,7 +65,7 @@ fn what_cannot_be_read_back_is_not_written() {
     let folder = tempfile::tempdir().unwrap();
     let refused = |name: &str, names: [&str; 3], piece: &str| {
         let data = data(1).with_names(names.map(String::from).to_vec()).unwrap();
-        let sentence = data.write(&folder.path().join(name)).unwrap_err().to_string();
+        let sentence = data.write(folder.path().join(name)).unwrap_err().to_string();
         assert!(sentence.contains(piece), "{sentence}");
     };
     refused("data.txt", ["a", "b", "c"], "has the extension .txt, expected .npz or .csv");

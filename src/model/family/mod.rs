@@ -20,6 +20,9 @@ use crate::data::Standardization;
 use crate::{Error, Matrix, Result, Scalar};
 use std::sync::Arc;
 
+/// Drift and noise of a model file.
+type DriftAndNoise = (Drift<f64>, Noise<f64>);
+
 /// What every file needs to know of a family.
 pub(crate) struct Family {
     /// The name in files, settings and sentences.
@@ -27,7 +30,7 @@ pub(crate) struct Family {
     /// The tensors that only files of this family have.
     pub tensors: &'static [&'static str],
     /// Reads drift and noise, given the number of variables.
-    pub read: fn(&Container<'_>, usize) -> Checked<(Drift<f64>, Noise<f64>)>,
+    pub read: fn(&Container<'_>, usize) -> Checked<DriftAndNoise>,
 }
 
 /// Declares [`Drift`] with everything that goes through all families.

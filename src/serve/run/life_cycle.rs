@@ -37,6 +37,9 @@ pub(super) enum StopReason {
     TooLong,
 }
 
+/// The records of dataset, origin and model, as far as a request names them.
+type ReferencedRecords = (Option<DatasetInfo>, Option<DatasetInfo>, Option<ModelInfo>);
+
 impl Service {
     // ---- submitted
 
@@ -63,11 +66,7 @@ impl Service {
     }
 
     /// The records of the files that a request names: dataset, origin and model.
-    fn records_of(
-        &self,
-        request: &Request,
-        owner: Option<&str>,
-    ) -> Result<(Option<DatasetInfo>, Option<DatasetInfo>, Option<ModelInfo>), ServiceError> {
+    fn records_of(&self, request: &Request, owner: Option<&str>) -> Result<ReferencedRecords, ServiceError> {
         let files = request.references();
         let dataset = files.dataset.map(|id| self.store.dataset_for(id, owner)).transpose()?;
         let origin = files.origin.map(|id| self.store.dataset_for(id, owner)).transpose()?;

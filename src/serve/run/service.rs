@@ -167,12 +167,12 @@ impl Service {
     /// Reads a dataset, or takes it from the cache.
     pub(super) fn dataset(&self, id: &ContentId) -> Result<Arc<Dataset>> {
         let size = |data: &Dataset| 8 * data.samples().as_slice().len();
-        self.datasets.get(id, || Dataset::read(&self.files.dataset(id)), size)
+        self.datasets.get(id, || Dataset::read(self.files.dataset(id)), size)
     }
 
     /// Reads a model, or takes it from the cache.
     pub(super) fn model(&self, id: &ContentId) -> Result<Arc<Model>> {
-        self.models.get(id, || Model::read(&self.files.model(id)), |_| 1)
+        self.models.get(id, || Model::read(self.files.model(id)), |_| 1)
     }
 
     /// Reads from the database at length, on a thread that may wait.

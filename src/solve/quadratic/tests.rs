@@ -28,8 +28,7 @@ pub(super) fn fit(data: &Dataset, spec: QuadraticSpec<'_>, penalty: Option<Penal
 }
 
 pub(super) fn weights(solution: &Solution) -> &Matrix<f64> {
-    let weights = solution.parameters.drift.linear_weights().unwrap();
-    weights
+    (solution.parameters.drift.linear_weights().unwrap()) as _
 }
 
 fn furthest(a: &Parameters<f64>, b: &Parameters<f64>) -> f64 {
