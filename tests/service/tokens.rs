@@ -138,7 +138,7 @@ fn a_token_that_is_taken_back_is_refused_at_once_and_hears_no_more() {
     again.post(&format!("/v1/jobs/{id}/cancel"), "").expect(200);
     again.wait_for(&id, &["cancelled"]);
     for (args, piece) in [
-        (["--add-token", "ben"], "there is a token named 'ben' already"),
+        (["--add-token", "ben"], "a token named 'ben' exists already"),
         (["--revoke-token", "carl"], "there is no token named 'carl'"),
         (["--add-token", "a b"], "the name of a token is malformed"),
     ] {
