@@ -83,7 +83,7 @@ fn shards_are_the_whole_cells_are_kept_and_damage_is_mended() {
 
     let (table, _) = passes(&["table", &plan, "-o", &whole]);
     for piece in
-        ["MSE (median, 95 % interval)", "W2 (median", "rest (as it is)", "A, W2: p that", "B, MSE: p-values"]
+        ["MSE (median, 95 % interval)", "W2 (median", "rest (as it is)", "A, W2: p-values", "B, MSE: p-values"]
     {
         assert!(table.contains(piece), "{table}");
     }

@@ -265,7 +265,7 @@ fn wrong_input_is_refused_in_a_sentence() {
         (vec![model, "--chains", "0"], vec!["chains is 0"]),
         (vec![model, "--method", "best"], vec!["unknown method 'best', expected one of auto, exact, euler"]),
         (vec![network, "--method", "exact"], vec!["the drift is not linear, expected a linear drift"]),
-        (vec![model, "--method", "exact", "--nonnegative"], vec!["only the method euler"]),
+        (vec![model, "--method", "exact", "--nonnegative"], vec!["expected the method euler"]),
         (vec![model, "--set", "x=1"], vec!["unknown variable 'x'"]),
         (vec![model, "--set", "γ"], vec!["found --set γ, expected NAME=V"]),
         (vec![model, "--set", "γ=inf"], vec!["the mean that 'γ' is set to is inf, expected a finite number"]),
