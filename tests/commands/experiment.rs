@@ -82,9 +82,13 @@ fn shards_are_the_whole_cells_are_kept_and_damage_is_mended() {
     assert_ne!(std::fs::read_to_string(format!("{whole}/results.csv")).unwrap(), results);
 
     let (table, _) = passes(&["table", &plan, "-o", &whole]);
-    for piece in
-        ["MSE (median, 95 % interval)", "W2 (median", "rest (as it is)", "A, W2: p-values", "B, MSE: p-values"]
-    {
+    for piece in [
+        "MSE (median, 95 % interval)",
+        "W2 (median",
+        "rest (as it is)",
+        "A, W2: p-values",
+        "B, MSE: p-values",
+    ] {
         assert!(table.contains(piece), "{table}");
     }
     let (json, _) = passes(&["table", &plan, "-o", &whole, "--json"]);

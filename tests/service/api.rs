@@ -128,7 +128,10 @@ fn predictions_start_from_a_dataset_that_the_request_names() {
     jobs(json!({ "kind": "sample", "model": model, "from": "../../etc" })).refused(400);
     for (request, piece) in [
         (json!({ "kind": "sample", "model": model, "from": test }), "have targets, expected one without"),
-        (json!({ "kind": "sample", "model": model, "from": data, "n": 121 }), "expected at most the environment's number of rows"),
+        (
+            json!({ "kind": "sample", "model": model, "from": data, "n": 121 }),
+            "expected at most the environment's number of rows",
+        ),
         (
             json!({ "kind": "sample", "model": model, "set": { "x0": 1 }, "shift": { "x0": 1 } }),
             "both a shift",
