@@ -33,6 +33,9 @@
 //! A reader checks every size against what the file really holds, and against the given [`SizeLimits`], before it
 //! allocates memory of that size.
 
+// A size that a file gives must not change on its way into memory.
+#![warn(clippy::cast_possible_truncation)]
+
 mod bounded;
 mod csv;
 mod limits;
@@ -41,6 +44,7 @@ mod npz;
 mod read;
 mod standardize;
 #[cfg(test)]
+#[allow(clippy::cast_possible_truncation)]
 mod tests;
 mod write;
 

@@ -132,7 +132,8 @@ impl Header {
             Kind::Float => matches!(size, 4 | 8),
             Kind::Bytes | Kind::Unicode => false,
         };
-        known.then_some(Number { kind, size: size as usize, big_endian })
+        let size = usize::try_from(size).ok().filter(|_| known)?;
+        Some(Number { kind, size, big_endian })
     }
 
     /// The type as strings, unless it is something else.
@@ -183,9 +184,9 @@ impl Number {
             low[if self.big_endian { bytes.len() - 1 - k } else { k }] = byte;
         }
         let bits = u64::from_le_bytes(low);
-        let unused = 64 - 8 * self.size as u32;
+        let unused = 64 - 8 * self.size;
         match (self.kind, self.size) {
-            (Kind::Float, 4) => Value::Float(f32::from_bits(bits as u32).into()),
+            (Kind::Float, 4) => Value::Float(f32::from_le_bytes([low[0], low[1], low[2], low[3]]).into()),
             (Kind::Float, _) => Value::Float(f64::from_bits(bits)),
             // Shifting up and back down repeats the sign bit.
             (Kind::Int, _) => Value::Integer((((bits << unused) as i64) >> unused).into()),

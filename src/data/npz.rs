@@ -283,8 +283,9 @@ fn read_names(
         }
         header.check_size(text.size, stored)?;
         limits.check_bytes("names", dim, text.size)?;
+        let length = usize::try_from(text.size).expect("names are short");
         let mut names = Vec::new();
-        npy::for_each(reader, text.size as usize, dim, |j, bytes| {
+        npy::for_each(reader, length, dim, |j, bytes| {
             names.push(
                 text.decode(bytes).ok_or_else(|| format!("holds invalid text at {j}, expected Unicode"))?,
             );

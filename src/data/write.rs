@@ -251,6 +251,6 @@ fn array<W: Write + Seek>(
     let length = (start.len() + 2 + text.len() + 1).next_multiple_of(HEADER_GRAIN) - start.len() - 2;
     text = format!("{text:<width$}\n", width = length - 1);
     zip.write_all(start)?;
-    zip.write_all(&(length as u16).to_le_bytes())?;
+    zip.write_all(&u16::try_from(length).map_err(io::Error::other)?.to_le_bytes())?;
     zip.write_all(text.as_bytes())
 }
