@@ -1,4 +1,4 @@
-//! The command line: one file per command, and [`command`] lists them.
+//! The command line: one file per command, and `command` lists them.
 
 mod advice;
 mod bench;
