@@ -22,6 +22,18 @@ const SET_ASIDE: &str = "set-aside";
 /// The folder for files that are being removed, until their records are gone.
 const REMOVED: &str = "removed";
 
+/// Takes the lock. A service that was killed while it started a process may leave the lock to that process for a moment, so
+/// this tries for a second.
+fn hold(lock: &File) -> std::result::Result<(), std::fs::TryLockError> {
+    for _ in 0..20 {
+        if lock.try_lock().is_ok() {
+            return Ok(());
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    lock.try_lock()
+}
+
 impl Files {
     /// Claims the folder and creates what belongs in it. Removes uploads that an earlier run did not finish.
     pub(crate) fn open(root: &Path, recover: bool) -> Result<(Self, FolderState)> {
@@ -30,7 +42,7 @@ impl Files {
         folder::make_private(root, claim);
         let path = root.join(folder::LOCK);
         let lock = File::create(&path).map_err(|source| Error::Io { action: "create", path, source })?;
-        lock.try_lock().map_err(|_| {
+        hold(&lock).map_err(|_| {
             Error::file(root, "is in use by another service, expected a folder that no service uses")
         })?;
         if claim != FolderState::Own {
