@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// let options = Options::new().seed(7).nonnegative();
 /// # let _ = options;
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 #[must_use]
 pub struct Options {
     settings: SampleSettings,
@@ -30,10 +30,16 @@ pub struct Options {
     progress: Option<Arc<Progress>>,
 }
 
+impl Default for Options {
+    fn default() -> Self {
+        Options::new()
+    }
+}
+
 impl Options {
-    /// Seed 0; exact draws where the model is linear, otherwise simulations with their usual step.
+    /// Seed 0, on the CPU: exact draws where the model is linear, otherwise simulations with their usual step.
     pub fn new() -> Self {
-        Options { device: Device::Cpu, ..Options::default() }
+        Options { settings: SampleSettings::default(), seed: 0, device: Device::Cpu, progress: None }
     }
 
     /// The seed that every random choice follows from.

@@ -1,6 +1,7 @@
 //! The layers of the service: each uses only those before it, SQL stays in the store, and HTTP in its own layer.
 
-use std::path::{Path, PathBuf};
+use crate::rooms::rust_files;
+use std::path::Path;
 
 /// From the values to the way in. Files beside the folders hold the layers together and may use all.
 const LAYERS: [&str; 4] = ["domain", "store", "run", "http"];
@@ -60,17 +61,6 @@ fn complaints(layer: &str, place: &str, text: &str) -> Vec<String> {
         }
     }
     found
-}
-
-fn rust_files(folder: &Path, into: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            rust_files(&path, into);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            into.push(path);
-        }
-    }
 }
 
 #[test]

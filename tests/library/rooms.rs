@@ -59,7 +59,7 @@ fn level(room: &str) -> Option<usize> {
     ROOMS.iter().position(|line| line.contains(&room))
 }
 
-fn rust_files(folder: &Path, into: &mut Vec<PathBuf>) {
+pub fn rust_files(folder: &Path, into: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
