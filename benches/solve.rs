@@ -65,7 +65,7 @@ fn fits(c: &mut Criterion) {
     let data = data(11, 1000, 20);
     let mut group = c.benchmark_group("exact fit/11x1000,d=20");
     for &kind in PenaltyKind::ALL {
-        let penalty = Some(Penalty { kind, lambda: 0.1 });
+        let penalty = Some(Penalty::new(kind, 0.1));
         let kernel = KernelKind::TiltedRbf.with_bandwidth(3.0).expect("a valid bandwidth");
         let spec = ExactSpec { kernel, estimator: Estimator::V, penalty, learn_scale: false };
         group.bench_function(BenchmarkId::from_parameter(kind), |b| {

@@ -22,7 +22,7 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) t
         let first = job.at_weights + variable * job.units_per_variable * job.stride + k;
         let multiplier = multipliers[at];
         var slope = vec4<f32>(0.0);
-        if (job.ingoing != 0u) {
+        if (job.ingoing != 0.0) {
             var largest = vec4<f32>(0.0);
             for (var unit = 0u; unit < job.units_per_variable; unit++) {
                 largest = max(largest, abs(parameters[first + unit * job.stride]));
@@ -34,8 +34,8 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) t
                 square += scaled * scaled;
             }
             let norm = select(scale * sqrt(square), vec4<f32>(0.0), own);
-            slope += multiplier * inverse(norm);
-            value += multiplier * norm;
+            slope += job.ingoing * multiplier * inverse(norm);
+            value += job.ingoing * multiplier * norm;
         }
         if (job.outgoing != 0u) {
             slope += multiplier * multiplier * inverse(norms[k]);

@@ -66,7 +66,7 @@ pub fn random_training(
     let kernel = Kernel::TiltedRbf { bandwidth: (d as f64).sqrt() };
     let spec = TrainingSpec {
         loss: LossSpec { objective: Objective::Skds, kernel, estimator: Estimator::Linear },
-        penalty: penalty.map(|kind| Penalty { kind, lambda: 0.01 }),
+        penalty: penalty.map(|kind| Penalty::new(kind, 0.01)),
         optimiser: Adam::default().into(),
         batches: Some(Batches { seed: 1, rows: BATCH, environments: 1 }),
     };

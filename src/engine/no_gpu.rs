@@ -78,6 +78,7 @@ impl GpuWalk {
     uncallable! {
         pub fn walk(self: &mut Self, usize, &Progress) -> Result<()>;
         pub fn chains(self: &Self) -> Result<Vec<Matrix<f64>>>;
+        pub(crate) fn set_parameters(self: &mut Self, &Parameters<f64>) -> Result<()>;
     }
 }
 

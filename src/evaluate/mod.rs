@@ -19,8 +19,8 @@ use crate::data::Dataset;
 use crate::metric::{mean_squared_error, sinkhorn_divergence, wasserstein2};
 use crate::model::Model;
 use crate::numeric::statistics::moments;
-use crate::predict::Origin;
-use crate::sample::{Draw, Intervention, SampleSettings, Sampler};
+use crate::predict::{Origin, match_and_draw};
+use crate::sample::{SampleSettings, Sampler};
 use crate::{Error, Matrix, Progress, Result};
 use serde::{Deserialize, Serialize};
 
@@ -121,14 +121,15 @@ pub fn predict(
 ) -> Result<Vec<Prediction>> {
     check_test_data(model, test)?;
     let wanted = target_means(test);
-    let found = match_means(sampler, model, &wanted, settings, seed, progress)?;
     let rows: Vec<usize> = (0..test.environments()).map(|e| test.rows(e).len()).collect();
-    let drawn = draw_under(sampler, model, &found, &rows, settings, seed, progress)?;
+    let drawn = match_and_draw(sampler, model, &wanted, &rows, settings, seed, progress)?;
     let mut predictions = Vec::new();
-    for (e, ((wanted, found), samples)) in wanted.into_iter().zip(&found).zip(drawn).enumerate() {
-        let shifts = match found {
-            Ok(intervention) => wanted.targets.iter().map(|&j| intervention.shift[j]).collect(),
-            Err(_) => Vec::new(),
+    for (e, (wanted, drawn)) in wanted.into_iter().zip(drawn).enumerate() {
+        let (shifts, samples) = match drawn {
+            Ok((intervention, samples)) => {
+                (wanted.targets.iter().map(|&j| intervention.shift[j]).collect(), Ok(samples))
+            }
+            Err(reason) => (Vec::new(), Err(reason)),
         };
         let truth = in_standard_units(model, test.environment(e));
         let samples = samples.map(|samples| in_standard_units(model, samples));
@@ -141,32 +142,6 @@ pub fn predict(
         )?;
     }
     Ok(predictions)
-}
-
-/// Draws `rows` samples under each intervention, each with its own seed. Entries without an intervention keep their reason.
-pub(crate) fn draw_under(
-    sampler: &Sampler,
-    model: &Model,
-    found: &[Result<Intervention>],
-    rows: &[usize],
-    settings: &SampleSettings,
-    seed: u64,
-    progress: &Progress,
-) -> Result<Vec<Result<Matrix<f64>>>> {
-    let draws: Vec<Draw<'_>> = found
-        .iter()
-        .zip(rows)
-        .zip(0..)
-        .filter_map(|((intervention, &samples), e)| {
-            Some(Draw { intervention: intervention.as_ref().ok()?, samples, seed: seed.wrapping_add(e) })
-        })
-        .collect();
-    let mut drawn = sampler.draw(model, &draws, settings, &progress.part())?.into_iter();
-    let samples = found.iter().map(|found| match found {
-        Ok(_) => drawn.next().expect("every intervention was drawn under"),
-        Err(unstable) => Err(Error::NonFinite(unstable.to_string())),
-    });
-    Ok(samples.collect())
 }
 
 /// The distances of predicted samples from true ones, or the reason why there are none.

@@ -2,10 +2,11 @@
 //! their targets.
 
 use crate::data::Dataset;
-use crate::evaluate::{TargetMeans, draw_under, match_means};
+use crate::evaluate::TargetMeans;
 use crate::fit;
 use crate::model::Model;
 use crate::numeric::statistics::moments;
+use crate::predict::match_and_draw;
 use crate::sample::{SampleSettings, Sampler};
 use crate::{Error, Matrix, Progress, Result};
 use rand::{RngExt, SeedableRng};
@@ -135,9 +136,9 @@ impl FittedMethod for Model {
     fn predict(&self, tasks: &[PredictionTask], seed: u64) -> Result<Vec<Result<Matrix<f64>>>> {
         let (sampler, settings) = (Sampler::cpu(), SampleSettings::default());
         let wanted: Vec<TargetMeans> = tasks.iter().map(|task| task.wanted.clone()).collect();
-        let found = match_means(&sampler, self, &wanted, &settings, seed, &Progress::default())?;
         let rows: Vec<usize> = tasks.iter().map(|task| task.rows).collect();
-        draw_under(&sampler, self, &found, &rows, &settings, seed, &Progress::default())
+        let drawn = match_and_draw(&sampler, self, &wanted, &rows, &settings, seed, &Progress::default())?;
+        Ok(drawn.into_iter().map(|drawn| drawn.map(|(_, samples)| samples)).collect())
     }
 }
 

@@ -71,7 +71,7 @@ impl PreparedFit {
         }
         if let (Design::Basis { .. }, Some((_, candidate))) = (&self.design, parts.first()) {
             let kernel = self.recipe.kernel.with_bandwidth(candidate.bandwidth.unwrap_or(1.0))?;
-            let penalty = Some(Penalty { kind: PenaltyKind::Ingoing, lambda: candidate.lambda });
+            let penalty = Some(Penalty::new(PenaltyKind::Ingoing, candidate.lambda));
             let spec = ExactSpec { kernel, estimator, penalty, learn_scale: self.recipe.learn_scale };
             let (targets, design, known) = (&self.targets, &self.design, self.multipliers());
             let exact = ExactSolver::prepare(None, data, targets, design, known, spec, progress)?;

@@ -7,7 +7,7 @@ use super::{
 use crate::engine::OptimiserKind;
 use crate::kernel::{Bandwidth, KernelKind};
 use crate::model::basis::FeatureChoice;
-use crate::model::{Activation, LawKind, Penalty};
+use crate::model::{Activation, IngoingScale, LawKind, Penalty};
 use crate::objective::{Estimator, Objective};
 
 /// Everything that a fit depends on besides the data. [`Settings::settle`] returns it.
@@ -127,12 +127,14 @@ pub struct PenaltyStrength {
     pub penalty: PenaltyChoice,
     /// Its weight λ.
     pub lambda: f64,
+    /// How single effects add up; none means as published for the model.
+    pub ingoing: Option<IngoingScale>,
 }
 
 impl PenaltyStrength {
     /// The penalty, if there is one.
     pub fn penalty(&self) -> Option<Penalty> {
-        self.penalty.kind().map(|kind| Penalty { kind, lambda: self.lambda })
+        self.penalty.kind().map(|kind| Penalty { kind, lambda: self.lambda, ingoing: self.ingoing })
     }
 }
 
@@ -160,6 +162,8 @@ pub struct AdamRecipe {
     pub envs_per_step: EnvironmentsPerStep,
     /// The step size.
     pub learning_rate: f64,
+    /// How penalties of single effects add up; none means as published for the model.
+    pub ingoing: Option<IngoingScale>,
 }
 
 impl Solver {
@@ -185,9 +189,14 @@ impl Solver {
     /// The penalty and its weight, unless the fit chooses them.
     pub fn strength(&self) -> Option<PenaltyStrength> {
         match self {
-            Solver::Exact { fixed, .. } | Solver::Adam { fixed, .. } => {
-                Some(PenaltyStrength { penalty: fixed.penalty, lambda: fixed.lambda })
+            Solver::Exact { fixed, .. } => {
+                Some(PenaltyStrength { penalty: fixed.penalty, lambda: fixed.lambda, ingoing: None })
             }
+            Solver::Adam { fixed, adam, .. } => Some(PenaltyStrength {
+                penalty: fixed.penalty,
+                lambda: fixed.lambda,
+                ingoing: adam.ingoing,
+            }),
             Solver::Moments(strength) | Solver::Structural(strength) => Some(*strength),
             Solver::Chosen { .. } | Solver::Tuned { .. } => None,
         }
@@ -249,6 +258,7 @@ impl Recipe {
             estimator,
             penalty: strength.map(|strength| strength.penalty),
             lambda: strength.map(|strength| strength.lambda),
+            ingoing: adam.and_then(|adam| adam.ingoing),
             steps: adam.map(|adam| adam.steps),
             batch: adam.map(|adam| adam.batch),
             envs_per_step: adam.map(|adam| adam.envs_per_step),

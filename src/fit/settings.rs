@@ -8,7 +8,7 @@ use super::{
 };
 use crate::kernel::Bandwidth;
 use crate::model::basis::FeatureChoice;
-use crate::model::{Activation, LawKind};
+use crate::model::{Activation, IngoingScale, LawKind};
 use crate::named::by_name;
 use crate::objective::Objective;
 use serde::{Deserialize, Serialize};
@@ -69,6 +69,9 @@ settings! {
     "by_name::optional" penalty: PenaltyChoice,
     /// The weight λ of the penalty.
     lambda: f64,
+    /// How the penalties of single effects add up over the variables (Adam). By default it is their mean for a linear model and
+    /// their sum for an MLP, as published with SKDS; KDS's authors took the sum for linear models too.
+    "by_name::optional" ingoing: IngoingScale,
     /// Steps of Adam.
     steps: u32,
     /// Rows per environment and step.

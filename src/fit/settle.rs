@@ -133,6 +133,7 @@ impl Settings {
             ("batch", self.batch.is_some()),
             ("envs_per_step", self.envs_per_step.is_some()),
             ("learning_rate", self.learning_rate.is_some()),
+            ("ingoing", self.ingoing.is_some()),
             ("the estimator linear", self.estimator == Some(EstimatorChoice::Linear)),
         ];
         first_given(&given)
@@ -170,6 +171,7 @@ impl Settings {
             batch: self.batch.unwrap_or(512),
             envs_per_step: self.envs_per_step.unwrap_or(EnvironmentsPerStep::Some(1)),
             learning_rate: self.learning_rate.unwrap_or(optimiser.standard().learning_rate()),
+            ingoing: self.ingoing,
         }
     }
 
@@ -181,7 +183,7 @@ impl Settings {
         }
         // Single effects are the default here, as in the choice of these penalties.
         let penalty = self.penalty.unwrap_or(PenaltyChoice::Ingoing);
-        let strength = PenaltyStrength { penalty, lambda: fixed.lambda };
+        let strength = PenaltyStrength { penalty, lambda: fixed.lambda, ingoing: None };
         Ok(match self.candidate_set() {
             None if self.tune == Some(true) => {
                 return Err(Error::invalid(

@@ -10,7 +10,7 @@ use crate::fit::{
 };
 use crate::kernel::Bandwidth;
 use crate::model::basis::FeatureChoice;
-use crate::model::{LawKind, Model};
+use crate::model::{IngoingScale, LawKind, Model};
 use crate::objective::Objective;
 use crate::{Error, Progress, Result};
 use std::ops::Deref;
@@ -109,6 +109,8 @@ impl Fit {
         batch: usize,
         /// The length of Adam's steps.
         learning_rate: f64,
+        /// How the penalties of single effects add up over the variables in training by Adam.
+        ingoing: IngoingScale,
         /// Whether interventions change the noise of their targets too.
         learn_scale: bool,
         /// The seed that every random choice follows from.

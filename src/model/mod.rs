@@ -32,7 +32,7 @@ pub use fitted::{Intervals, Model};
 pub use members::{LawKind, Member};
 pub use noise::Noise;
 pub(crate) use penalty::{ENTRIES_PER_TASK, Groups};
-pub use penalty::{Penalty, PenaltyKind};
+pub use penalty::{IngoingScale, Penalty, PenaltyKind};
 
 use crate::{Error, Matrix, Result, Scalar};
 

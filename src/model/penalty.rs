@@ -14,13 +14,24 @@ pub(crate) const ENTRIES_PER_TASK: usize = 1 << 15;
 /// With multipliers m, m_ji e_ji takes the place of e_ji.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PenaltyKind {
-    /// (1/d) Σ_j Σ_{i≠j} ‖e_ji‖₂: every single effect is a group.
+    /// Every single effect is a group: ‖e_ji‖₂, added up as [`IngoingScale`] says.
     Ingoing,
     /// (1/d) Σ_i ‖(e_ji)_{j≠i}‖₂: all effects of a variable are one group.
     Outgoing,
     /// The sum of the two.
     Both,
 }
+
+/// How the penalties of single effects on each variable add up over the d variables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IngoingScale {
+    /// (1/d) Σ_j Σ_{i≠j} ‖e_ji‖₂: what SKDS's authors published for linear models, and the default for them.
+    Mean,
+    /// Σ_j Σ_{i≠j} ‖e_ji‖₂, d times as much: what was published for neural models, and by KDS's authors for linear ones.
+    Sum,
+}
+
+named!(IngoingScale, "ingoing scale", { Mean => "mean", Sum => "sum" });
 
 /// λ/d times the penalty of a kind: what training adds to the loss.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,11 +40,27 @@ pub struct Penalty {
     pub kind: PenaltyKind,
     /// λ.
     pub lambda: f64,
+    /// How single effects add up; none means as published for the model.
+    pub ingoing: Option<IngoingScale>,
 }
 
 named!(PenaltyKind, "penalty", { Ingoing => "ingoing", Outgoing => "outgoing", Both => "both" });
 
 impl Penalty {
+    /// A penalty that adds up as published for the model.
+    pub fn new(kind: PenaltyKind, lambda: f64) -> Self {
+        Penalty { kind, lambda, ingoing: None }
+    }
+
+    /// What 1/d · ‖e_ji‖₂ is multiplied with: 0 if single effects are not penalised, d if they add up.
+    pub(crate) fn ingoing_factor<T: Scalar>(&self, parameters: &Parameters<T>) -> Result<f64> {
+        Ok(match (self.kind, self.ingoing.unwrap_or(inputs(parameters)?.scale)) {
+            (PenaltyKind::Outgoing, _) => 0.0,
+            (_, IngoingScale::Mean) => 1.0,
+            (_, IngoingScale::Sum) => parameters.dim() as f64,
+        })
+    }
+
     /// The penalty's value.
     pub fn value<T: Scalar>(&self, parameters: &Parameters<T>) -> Result<f64> {
         self.weighted_value(parameters, None)
@@ -102,9 +129,9 @@ impl Penalty {
         multipliers: Option<&'a Matrix<f64>>,
     ) -> Result<Groups<'a>> {
         let dim = parameters.dim();
-        let InputWeights { weights, units } = inputs(parameters)?;
+        let InputWeights { weights, units, .. } = inputs(parameters)?;
         let scale = self.lambda / (dim * dim) as f64;
-        let ingoing = self.kind != PenaltyKind::Outgoing;
+        let ingoing = scale * self.ingoing_factor(parameters)?;
         let outgoing = vec![0.0; dim];
         let mut groups = Groups { dim, units, scale, multipliers, ingoing, outgoing, outgoing_value: 0.0 };
         if self.kind != PenaltyKind::Ingoing {
@@ -123,7 +150,8 @@ pub(crate) struct Groups<'a> {
     /// λ/d².
     scale: f64,
     multipliers: Option<&'a Matrix<f64>>,
-    ingoing: bool,
+    /// What ‖e_ji‖ is multiplied with; 0 without ingoing groups.
+    ingoing: f64,
     /// 1/‖(e_ji)_{j≠i}‖ at i; 0 without outgoing groups.
     outgoing: Vec<f64>,
     /// The outgoing part of the penalty.
@@ -141,7 +169,7 @@ impl Groups<'_> {
     fn norms<T: Scalar>(&self, j: usize, weights: &[T], norms: &mut Vec<f64>) -> f64 {
         norms.clear();
         norms.resize(self.dim, 0.0);
-        if !self.ingoing {
+        if self.ingoing == 0.0 {
             return 0.0;
         }
         for row in weights.chunks_exact(self.dim) {
@@ -149,7 +177,7 @@ impl Groups<'_> {
         }
         norms[j] = 0.0;
         norms.iter_mut().for_each(|norm| *norm = norm.sqrt());
-        self.scale
+        self.ingoing
             * match self.multipliers {
                 None => norms.iter().sum::<f64>(),
                 Some(all) => norms.iter().zip(all.row(j)).map(|(norm, by)| norm * by).sum::<f64>(),
@@ -169,10 +197,12 @@ impl Groups<'_> {
         let slopes = norms;
         let both = slopes.iter_mut().zip(&self.outgoing);
         match self.multipliers {
-            None => both.for_each(|(slope, out)| *slope = self.scale * (inverse(*slope) + out)),
-            Some(all) => both
-                .zip(all.row(j))
-                .for_each(|((slope, out), by)| *slope = self.scale * by * (inverse(*slope) + by * out)),
+            None => {
+                both.for_each(|(slope, out)| *slope = self.ingoing * inverse(*slope) + self.scale * out);
+            }
+            Some(all) => both.zip(all.row(j)).for_each(|((slope, out), by)| {
+                *slope = by * (self.ingoing * inverse(*slope) + self.scale * by * out);
+            }),
         }
         slopes[j] = 0.0;
         for (weights, bars) in weights.chunks_exact(self.dim).zip(bars.chunks_exact_mut(self.dim)) {
@@ -259,7 +289,7 @@ mod tests {
     }
 
     fn value(kind: PenaltyKind, parameters: &Parameters<f64>) -> f64 {
-        Penalty { kind, lambda: 9.0 }.value(parameters).unwrap()
+        Penalty::new(kind, 9.0).value(parameters).unwrap()
     }
 
     #[test]
@@ -269,16 +299,31 @@ mod tests {
         close(value(PenaltyKind::Ingoing, &linear()), 11.0);
         close(value(PenaltyKind::Outgoing, &linear()), 9.0);
         close(value(PenaltyKind::Both, &linear()), 20.0);
-        // λ/d = 4.5; both are one group of norm 5, halved.
-        close(value(PenaltyKind::Ingoing, &mlp()), 11.25);
+        // λ/d = 4.5; both are one group of norm 5. Outgoing is halved, ingoing of networks is a sum.
+        close(value(PenaltyKind::Ingoing, &mlp()), 22.5);
         close(value(PenaltyKind::Outgoing, &mlp()), 11.25);
+        close(value(PenaltyKind::Both, &mlp()), 33.75);
+    }
+
+    #[test]
+    fn the_scale_of_single_effects_can_be_given() {
+        let of = |ingoing, parameters: &Parameters<f64>| {
+            let both = Penalty { ingoing: Some(ingoing), ..Penalty::new(PenaltyKind::Both, 9.0) };
+            both.value(parameters).unwrap()
+        };
+        // Ingoing 11 as a mean over 3 variables, outgoing 9.
+        assert!((of(IngoingScale::Mean, &linear()) - 20.0).abs() < 1e-13);
+        assert!((of(IngoingScale::Sum, &linear()) - 42.0).abs() < 1e-13);
+        assert!((of(IngoingScale::Mean, &mlp()) - 22.5).abs() < 1e-13);
+        assert!((of(IngoingScale::Sum, &mlp()) - 33.75).abs() < 1e-13);
     }
 
     #[test]
     fn subgradients_are_slopes_and_zero_at_zero() {
         for parameters in [linear(), mlp()] {
-            for &kind in PenaltyKind::ALL {
-                let penalty = Penalty { kind, lambda: 0.7 };
+            let cases = PenaltyKind::ALL.iter().flat_map(|kind| IngoingScale::ALL.iter().map(move |scale| (*kind, *scale)));
+            for (kind, scale) in cases {
+                let penalty = Penalty { ingoing: Some(scale), ..Penalty::new(kind, 0.7) };
                 let mut gradient = parameters.zeros_like();
                 let returned = penalty.add_gradient(&parameters, &mut gradient).unwrap();
                 assert_eq!(returned, penalty.value(&parameters).unwrap());
@@ -306,7 +351,7 @@ mod tests {
     fn multipliers_take_part_in_every_group() {
         // Effects on 0, 1, 2 in rows; 0 is not penalised, 2 counts twice.
         let by = Matrix::from_rows(3, 3, vec![1.0, 2.0, 1.0, 0.0, 1.0, 1.0, 1.0, 0.5, 1.0]);
-        let value = |kind| Penalty { kind, lambda: 9.0 }.weighted_value(&linear(), Some(&by)).unwrap();
+        let value = |kind| Penalty::new(kind, 9.0).weighted_value(&linear(), Some(&by)).unwrap();
         let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-13, "{a} {b}");
         // Ingoing 2·3 + 0·4 + 0.5·4; outgoing columns (0, 0), (6, 2), (0, 0).
         close(value(PenaltyKind::Ingoing), 8.0);
@@ -315,7 +360,7 @@ mod tests {
         let small = Matrix::from_rows(2, 2, vec![1.0, 3.0, 0.5, 1.0]);
         for (parameters, by) in [(linear(), &by), (mlp(), &small)] {
             for &kind in PenaltyKind::ALL {
-                let penalty = Penalty { kind, lambda: 0.7 };
+                let penalty = Penalty::new(kind, 0.7);
                 let mut gradient = parameters.zeros_like();
                 let returned = penalty.add_weighted_gradient(&parameters, Some(by), &mut gradient).unwrap();
                 assert_eq!(returned, penalty.weighted_value(&parameters, Some(by)).unwrap());
@@ -338,7 +383,7 @@ mod tests {
         let mut parameters = linear().cast::<f32>();
         parameters.tensors_mut()[0].1.fill(1e-30);
         let mut gradient = parameters.zeros_like();
-        Penalty { kind: PenaltyKind::Ingoing, lambda: 9.0 }.add_gradient(&parameters, &mut gradient).unwrap();
+        Penalty::new(PenaltyKind::Ingoing, 9.0).add_gradient(&parameters, &mut gradient).unwrap();
         let weights = gradient.drift.linear_weights().unwrap();
         assert_eq!(weights[(0, 1)], 1.0);
         assert_eq!(weights[(0, 0)], 0.0);

@@ -1,9 +1,10 @@
-//! Numerical building blocks: matrices, their products and factorizations, vector code, parallel tasks, statistics.
+//! Numerical building blocks: matrices, their products and factorizations, vector code, random numbers, parallel tasks, statistics.
 
 mod convert;
 pub(crate) mod dense;
 pub(crate) mod matmul;
 mod matrix;
+pub(crate) mod normals;
 mod scalar;
 pub(crate) mod simd;
 pub(crate) mod statistics;

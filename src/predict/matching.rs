@@ -2,10 +2,13 @@
 
 use super::root::Root;
 use crate::model::Model;
-use crate::sample::{Draw, Intervention, LinearParts, Method, SampleSettings, Sampler};
+use crate::sample::{
+    Draw, Goals, Intervention, LinearParts, Method, SampleSettings, Sampler, Steered, SteeredDraw,
+};
 use crate::{Error, Matrix, Progress, Result};
 use faer::linalg::solvers::Solve;
 use std::borrow::Cow;
+use std::sync::Arc;
 
 /// Sweeps over several targets, one after the other.
 const SWEEPS: usize = 4;
@@ -14,9 +17,8 @@ pub(crate) const MATCHING_SAMPLES: usize = 512;
 /// A mean is matched if it misses by at most this share of the variable's standard deviation. The estimate itself has an error of
 /// 0.04.
 const TOLERANCE: f64 = 2e-3;
-
-/// The number of simulations after which most searches are finished.
-const USUAL_TRIES: usize = 6;
+/// A steered simulation that misses a mean by more standard deviations than this is left to bracketing.
+const ACCEPTED_MISS: f64 = 0.06;
 
 /// The progress count at the end of the search for shifts. [`PREDICTION_PROGRESS`](crate::evaluate::PREDICTION_PROGRESS) includes
 /// the comparison of samples.
@@ -42,6 +44,15 @@ pub(super) struct MatchingTask {
     pub goal: Goal,
 }
 
+impl MatchingTask {
+    /// On top of no intervention.
+    fn of(model: &Model, TargetMeans { targets, means }: &TargetMeans) -> Self {
+        let (base, targets, goal) =
+            (Intervention::none(model.dim()), targets.clone(), Goal::Means(means.clone()));
+        MatchingTask { base, targets, goal }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Goal {
     Means(Vec<f64>),
@@ -65,8 +76,8 @@ impl Goal {
 }
 
 /// For each entry of `wanted`, the intervention on its targets under which they have the wanted stationary means. Linear models
-/// that are sampled exactly have a closed form. For all others, simulations bracket the shifts; all entries share a seed and run
-/// together. If the model has no stationary law under an intervention, that entry is an error.
+/// that are sampled exactly have a closed form. For all others, one simulation of each entry is steered to the means, and simulations
+/// bracket the shifts where that fails. If the model has no stationary law under an intervention, that entry is an error.
 ///
 /// `progress` counts to [`MATCHING_PROGRESS`], roughly in proportion to the work.
 pub fn match_means(
@@ -77,14 +88,7 @@ pub fn match_means(
     seed: u64,
     progress: &Progress,
 ) -> Result<Vec<Result<Intervention>>> {
-    let aims: Vec<MatchingTask> = wanted
-        .iter()
-        .map(|TargetMeans { targets, means }| MatchingTask {
-            base: Intervention::none(model.dim()),
-            targets: targets.clone(),
-            goal: Goal::Means(means.clone()),
-        })
-        .collect();
+    let aims: Vec<MatchingTask> = wanted.iter().map(|wanted| MatchingTask::of(model, wanted)).collect();
     match_tasks(sampler, model, &aims, settings, seed, progress)
 }
 
@@ -121,11 +125,164 @@ pub(super) fn match_tasks(
         };
         return Ok(aims.iter().map(solve).collect());
     }
-    let mut searches: Vec<Search> = aims.iter().map(|aim| Search::new(model, aim)).collect();
+    let samples = vec![MATCHING_SAMPLES; aims.len()];
+    let found = steered(sampler, model, aims, &samples, settings, seed, progress)?;
+    Ok(found.into_iter().map(|found| found.map(|found| found.intervention)).collect())
+}
+
+/// An intervention that was found and, if the search simulated it last, samples under it.
+struct Found {
+    intervention: Intervention,
+    samples: Option<Matrix<f64>>,
+}
+
+/// For each entry of `wanted`, the intervention that [`match_means`] finds, and `rows` samples under it. Entry e has the seed
+/// `seed` + e.
+#[allow(clippy::too_many_arguments)]
+pub(crate) fn match_and_draw(
+    sampler: &Sampler,
+    model: &Model,
+    wanted: &[TargetMeans],
+    rows: &[usize],
+    settings: &SampleSettings,
+    seed: u64,
+    progress: &Progress,
+) -> Result<Vec<Result<(Intervention, Matrix<f64>)>>> {
+    let standard = model.in_standard_units();
+    if let (Cow::Owned(standard), Some(units)) = (&standard, &model.reference) {
+        let found = match_and_draw(sampler, standard, wanted, rows, settings, seed, progress)?;
+        let in_data_units = |(found, samples): (Intervention, _)| (found.in_data_units(units), samples);
+        return Ok(found.into_iter().map(|found| found.map(in_data_units)).collect());
+    }
+    let found: Vec<Result<Found>> = if settings.method_for(model)? == Method::Exact {
+        let found = match_means(sampler, model, wanted, settings, seed, progress)?;
+        found.into_iter().map(|found| Ok(Found { intervention: found?, samples: None })).collect()
+    } else {
+        let aims: Vec<MatchingTask> = wanted.iter().map(|wanted| MatchingTask::of(model, wanted)).collect();
+        steered(sampler, model, &aims, rows, settings, seed, progress)?
+    };
+    let missing = found.iter().zip(rows).zip(0..).filter_map(|((found, &samples), e)| match found {
+        Ok(Found { intervention, samples: None }) => {
+            Some(Draw { intervention, samples, seed: seed.wrapping_add(e) })
+        }
+        _ => None,
+    });
+    let missing: Vec<Draw<'_>> = missing.collect();
+    let mut drawn = sampler.draw(model, &missing, settings, &progress.part())?.into_iter();
+    let both = |found: Result<Found>| {
+        let Found { intervention, samples } = found?;
+        let samples = match samples {
+            Some(samples) => samples,
+            None => drawn.next().expect("every intervention without samples was drawn under")?,
+        };
+        Ok((intervention, samples))
+    };
+    Ok(found.into_iter().map(both).collect())
+}
+
+/// Steers one simulation for each aim, and searches by bracketing where that fails.
+fn steered(
+    sampler: &Sampler,
+    model: &Model,
+    aims: &[MatchingTask],
+    rows: &[usize],
+    settings: &SampleSettings,
+    seed: u64,
+    progress: &Progress,
+) -> Result<Vec<Result<Found>>> {
+    let goals = goals_of(sampler, model, aims, settings, seed, progress)?;
+    let draws = aims.iter().zip(&goals).zip(rows).zip(0..).filter_map(|(((aim, goals), &samples), e)| {
+        let goals = goals.as_ref().ok()?.clone();
+        let MatchingTask { base, targets, .. } = aim;
+        // What follows a simulation has its random numbers.
+        let own = if matches!(goals, Goals::Follow { .. }) { 0 } else { e };
+        Some(SteeredDraw { base, targets, goals, samples, seed: seed.wrapping_add(own) })
+    });
+    let draws: Vec<SteeredDraw<'_>> = draws.collect();
+    let mut drawn = sampler.steer(model, &draws, settings, MATCHING_PROGRESS, progress)?.into_iter();
+    let mut found: Vec<Option<Result<Found>>> = goals
+        .into_iter()
+        .map(|goals| match goals {
+            Err(reason) => Some(Err(reason)),
+            Ok(_) => match drawn.next().expect("every aim with goals was steered to") {
+                Ok(Steered { intervention, samples, miss, .. }) if miss <= ACCEPTED_MISS => {
+                    Some(Ok(Found { intervention, samples: Some(samples) }))
+                }
+                _ => None,
+            },
+        })
+        .collect();
+    let left: Vec<usize> = (0..aims.len()).filter(|&k| found[k].is_none()).collect();
+    let by_bracketing = bracketed(sampler, model, aims, &left, settings, seed, progress)?;
+    for (k, outcome) in left.into_iter().zip(by_bracketing) {
+        found[k] = Some(outcome.map(|intervention| Found { intervention, samples: None }));
+    }
+    Ok(found.into_iter().map(|found| found.expect("every aim has its outcome")).collect())
+}
+
+/// The goals of each aim, in the units of the model's parameters. Changes follow a simulation of the base with the same random
+/// numbers; bases that several aims share are simulated once.
+fn goals_of(
+    sampler: &Sampler,
+    model: &Model,
+    aims: &[MatchingTask],
+    settings: &SampleSettings,
+    seed: u64,
+    progress: &Progress,
+) -> Result<Vec<Result<Goals>>> {
+    let mut bases: Vec<&Intervention> = Vec::new();
+    for aim in aims.iter().filter(|aim| matches!(aim.goal, Goal::Changes(_))) {
+        if !bases.contains(&&aim.base) {
+            bases.push(&aim.base);
+        }
+    }
+    let still = Goals::Means(Vec::new());
+    let draws: Vec<SteeredDraw<'_>> = bases
+        .iter()
+        .map(|base| SteeredDraw { base, targets: &[], goals: still.clone(), samples: MATCHING_SAMPLES, seed })
+        .collect();
+    let measured = match draws.is_empty() {
+        true => Vec::new(),
+        false => sampler.steer(model, &draws, settings, 0, &progress.part())?,
+    };
+    let tracks: Vec<Result<Arc<Vec<Vec<f64>>>>> =
+        measured.into_iter().map(|steered| steered.map(|steered| Arc::new(steered.track))).collect();
+    let units = model.standardization.as_ref();
+    let goals_of = |aim: &MatchingTask| -> Result<Goals> {
+        let pairs = aim.targets.iter();
+        match &aim.goal {
+            Goal::Means(means) => {
+                let own = |(&j, mean): (&usize, &f64)| units.map_or(*mean, |units| units.standard(j, *mean));
+                Ok(Goals::Means(pairs.zip(means).map(own).collect()))
+            }
+            Goal::Changes(changes) => {
+                let own = |(&j, by): (&usize, &f64)| units.map_or(*by, |units| by / units.scale[j]);
+                let at = bases.iter().position(|base| **base == aim.base);
+                match &tracks[at.expect("every base was measured")] {
+                    Ok(track) => {
+                        Ok(Goals::Follow { track: track.clone(), changes: pairs.zip(changes).map(own).collect() })
+                    }
+                    Err(reason) => Err(Error::NonFinite(reason.to_string())),
+                }
+            }
+        }
+    };
+    Ok(aims.iter().map(goals_of).collect())
+}
+
+/// Searches the shifts of some of the aims by simulations that bracket them.
+fn bracketed(
+    sampler: &Sampler,
+    model: &Model,
+    aims: &[MatchingTask],
+    chosen: &[usize],
+    settings: &SampleSettings,
+    seed: u64,
+    progress: &Progress,
+) -> Result<Vec<Result<Intervention>>> {
+    let mut searches: Vec<Search> = chosen.iter().map(|&k| Search::new(model, &aims[k])).collect();
     loop {
         let active: Vec<usize> = (0..searches.len()).filter(|&k| searches[k].is_active()).collect();
-        let share = searches.iter().map(Search::progress).sum::<f64>() / searches.len() as f64;
-        progress.set((share * MATCHING_PROGRESS as f64) as u64)?;
         if active.is_empty() {
             return Ok(searches.into_iter().map(|search| search.outcome).collect());
         }
@@ -136,7 +293,7 @@ pub(super) fn match_tasks(
             .map(|(&k, intervention)| Draw {
                 intervention,
                 samples: MATCHING_SAMPLES,
-                seed: seed.wrapping_add(k as u64),
+                seed: seed.wrapping_add(chosen[k] as u64),
             })
             .collect();
         let drawn = sampler.draw(model, &draws, settings, &progress.part())?;
@@ -189,8 +346,6 @@ struct Search {
     /// The index of the current target, counted over all sweeps.
     turn: usize,
     root: Root,
-    /// Simulations for the current target.
-    tries: usize,
     /// The intervention found so far, or the reason why there is none.
     outcome: Result<Intervention>,
 }
@@ -205,7 +360,6 @@ impl Search {
             goal: aim.goal.in_standard_units(model, &aim.targets),
             turn: 0,
             root: Root::new(start),
-            tries: 0,
             outcome: Ok(aim.base.clone()),
         }
     }
@@ -229,15 +383,6 @@ impl Search {
         self.outcome.is_ok() && self.turn < self.turns()
     }
 
-    /// From 0 to 1: most roots are found after [`USUAL_TRIES`].
-    fn progress(&self) -> f64 {
-        if !self.is_active() {
-            return 1.0;
-        }
-        (self.turn as f64 + self.tries.min(USUAL_TRIES) as f64 / (USUAL_TRIES + 1) as f64)
-            / self.turns() as f64
-    }
-
     fn unit(&self) -> f64 {
         self.units[self.target()]
     }
@@ -256,7 +401,6 @@ impl Search {
 
     fn receive(&mut self, model: &Model, samples: Result<Matrix<f64>>) -> Result<()> {
         let j = self.target();
-        self.tries += 1;
         match samples {
             Ok(samples) => {
                 let samples = &samples;
@@ -281,7 +425,7 @@ impl Search {
         if self.root.next().is_none() {
             let intervention = self.outcome.as_mut().expect("only active searches receive samples");
             intervention.shift[j] = self.root.found() * self.units[j];
-            (self.turn, self.tries) = (self.turn + 1, 0);
+            self.turn += 1;
             if self.turn < self.turns() {
                 let j = self.target();
                 let start = self.outcome.as_ref().map_or(0.0, |intervention| intervention.shift[j]);
@@ -342,6 +486,41 @@ mod tests {
             // 512 samples have a mean to about 0.02 standard deviations.
             for j in 0..2 {
                 assert!((exact.shift[j] - searched.shift[j]).abs() < 0.1, "{exact:?} {searched:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_mean_that_cannot_be_held_while_chains_walk_is_found_by_bracketing() {
+        // Stable, but the second variable runs away where the first one's mean is held. −W⁻¹ has −1/7 in its corner.
+        let mut model = model();
+        model.standardization = None;
+        model.parameters.drift = Drift::linear(Matrix::from_rows(2, 2, vec![-1.0, -2.0, 2.0, 0.5]));
+        model.parameters.biases = vec![0.0; 2];
+        let simulated = SampleSettings { method: Method::Euler, ..SampleSettings::default() };
+        let wanted = TargetMeans { targets: vec![0], means: vec![0.5] };
+        let progress = Progress::default();
+        let found = match_means(&Sampler::cpu(), &model, &[wanted], &simulated, 1, &progress).unwrap();
+        let shift = found[0].as_ref().unwrap().shift[0];
+        assert!((shift + 3.5).abs() < 0.5, "{shift}");
+    }
+
+    #[test]
+    fn matched_samples_have_the_means_that_were_asked_for() {
+        let simulated = SampleSettings { method: Method::Euler, ..SampleSettings::default() };
+        let wanted =
+            [TargetMeans { targets: vec![1], means: vec![-3.0] }, TargetMeans { targets: vec![0, 1], means: vec![9.0, 2.0] }];
+        let progress = Progress::default();
+        let drawn =
+            match_and_draw(&Sampler::cpu(), &model(), &wanted, &[1000, 2500], &simulated, 1, &progress).unwrap();
+        for (wanted, drawn) in wanted.iter().zip(drawn) {
+            let (_, samples) = drawn.unwrap();
+            let n = samples.rows() as f64;
+            for (&j, mean) in wanted.targets.iter().zip(&wanted.means) {
+                let found = (0..samples.rows()).map(|i| samples[(i, j)]).sum::<f64>() / n;
+                let deviation = ((0..samples.rows()).map(|i| (samples[(i, j)] - found).powi(2)).sum::<f64>() / n).sqrt();
+                // Twice the tolerance, and four standard errors of a mean of independent samples.
+                assert!((found - mean).abs() < (0.04 + 4.0 / n.sqrt()) * deviation, "{j}: {found} {mean}");
             }
         }
     }

@@ -58,6 +58,7 @@ pub use anchor::{Origin, anchored, transport_maps};
 pub(crate) use law::law_samples;
 pub use law::{Law, laws_of};
 pub(crate) use matching::MATCHING_SAMPLES;
+pub(crate) use matching::match_and_draw;
 pub use matching::{MATCHING_PROGRESS, TargetMeans, match_means};
 pub use prediction::{Start, predicted};
 pub use transport::{Deviations, TransportMap};

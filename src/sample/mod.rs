@@ -1,5 +1,6 @@
 //! Samples of a model's stationary law: exact for linear models, by simulation for every diffusion.
 
+mod chains;
 mod euler;
 mod gaussian;
 mod intervention;
@@ -7,6 +8,8 @@ mod linear;
 mod lyapunov;
 mod sampler;
 mod stability;
+mod steered;
+mod steering;
 #[cfg(test)]
 mod tests;
 
@@ -16,6 +19,8 @@ pub(crate) use gaussian::stationary_mean;
 pub use intervention::Intervention;
 pub(crate) use linear::LinearParts;
 pub use sampler::{Draw, Sampler};
+pub(crate) use steered::{Steered, SteeredDraw};
+pub(crate) use steering::Goals;
 pub use stability::spectral_abscissa;
 
 use crate::model::Model;

@@ -1,6 +1,7 @@
 //! Many interventions sampled at once, on the CPU or on a GPU.
 
-use super::euler::{self, FAR};
+use super::chains::{FAR, Process};
+use super::euler;
 use super::{Intervention, LinearParts, Method, SampleSettings, room, zero_in_model_units};
 use crate::engine::Engine;
 use crate::engine::cpu::CpuEngine;
@@ -27,7 +28,7 @@ pub struct Draw<'a> {
 /// simulates the other drifts in f32, with its own random numbers.
 #[derive(Default)]
 pub struct Sampler {
-    gpu: Option<GpuEngine>,
+    pub(super) gpu: Option<GpuEngine>,
 }
 
 impl Sampler {
@@ -56,7 +57,7 @@ impl Sampler {
         settings.euler.steps_for(n, self.chains_for(n, settings))
     }
 
-    fn chains_for(&self, n: usize, settings: &SampleSettings) -> usize {
+    pub(super) fn chains_for(&self, n: usize, settings: &SampleSettings) -> usize {
         let most = if self.gpu.is_some() { euler::GPU_CHAINS } else { euler::CHAINS };
         settings.euler.chains.unwrap_or(most).min(n)
     }
@@ -113,10 +114,9 @@ impl Sampler {
             _ => draws
                 .par_iter()
                 .map(|draw| {
-                    let process =
-                        euler::Process::new(parameters, draw.intervention, settings.euler.dt, floor)?;
+                    let process = Process::new(parameters, draw.intervention, settings.euler.dt, floor)?;
                     let chains = self.chains_for(draw.samples, settings);
-                    euler::simulate(&process, draw.samples, chains, &settings.euler, draw.seed, progress)
+                    euler::simulate(process, draw.samples, chains, &settings.euler, draw.seed, progress)
                 })
                 .collect(),
         };
@@ -173,7 +173,7 @@ impl Sampler {
 }
 
 /// The samples, unless one of them is where no chain of a stationary law gets.
-fn ran_well(samples: Matrix<f64>, chains: usize, dt: f64) -> Result<Matrix<f64>> {
+pub(super) fn ran_well(samples: Matrix<f64>, chains: usize, dt: f64) -> Result<Matrix<f64>> {
     let d = samples.cols();
     match samples.as_slice().iter().position(|x| x.is_nan() || x.abs() > FAR) {
         None => Ok(samples),

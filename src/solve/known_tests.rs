@@ -37,7 +37,7 @@ fn every_kind_of_effect_meets_its_condition_by_the_engines_gradient() {
     for kernel in kernels() {
         for &kind in PenaltyKind::ALL {
             for lambda in [0.05, 0.4] {
-                let penalty = Penalty { kind, lambda };
+                let penalty = Penalty::new(kind, lambda);
                 let solution = solve(&data, &Design::Linear, Some(&known), spec(kernel, Some(penalty)));
                 let what = format!("{kernel:?} {kind} {lambda}");
                 assert!(solution.violation < 1e-8, "{what}: {}", solution.violation);
@@ -81,7 +81,7 @@ fn forbidding_everything_that_is_0_changes_nothing_and_forbidding_more_costs() {
     for &kind in PenaltyKind::ALL {
         // Some effects are 0 and some are not.
         let at = |lambda: f64| {
-            let spec = spec(kernel, Some(Penalty { kind, lambda }));
+            let spec = spec(kernel, Some(Penalty::new(kind, lambda)));
             (solve(&data, &Design::Linear, None, spec), spec)
         };
         let mixed = |solution: &Solution| {
@@ -117,14 +117,14 @@ fn weights_of_2_are_twice_the_penalty_and_tiny_ones_hardly_any() {
     for &kind in PenaltyKind::ALL {
         let of = |lambda: f64, by: f64| {
             let known = Matrix::full(4, 4, by);
-            solve(&data, &Design::Linear, Some(&known), spec(kernel, Some(Penalty { kind, lambda })))
+            solve(&data, &Design::Linear, Some(&known), spec(kernel, Some(Penalty::new(kind, lambda))))
         };
         let (twice, double) = (of(0.1, 2.0), of(0.2, 1.0));
         close(&twice, &double, 1e-8, kind.name());
         assert!((twice.penalty - double.penalty).abs() < 1e-12);
         close(
             &double,
-            &solve(&data, &Design::Linear, None, spec(kernel, Some(Penalty { kind, lambda: 0.2 }))),
+            &solve(&data, &Design::Linear, None, spec(kernel, Some(Penalty::new(kind, 0.2)))),
             1e-13,
             kind.name(),
         );
@@ -135,7 +135,7 @@ fn weights_of_2_are_twice_the_penalty_and_tiny_ones_hardly_any() {
                 &data,
                 &Design::Linear,
                 Some(&known),
-                spec(kernel, Some(Penalty { kind, lambda: 0.1 })),
+                spec(kernel, Some(Penalty::new(kind, 0.1))),
             );
             let plain = of(0.1, 1.0);
             for i in 0..4 {
@@ -147,11 +147,11 @@ fn weights_of_2_are_twice_the_penalty_and_tiny_ones_hardly_any() {
         // The ends of what may be given, beside each other.
         let known = Matrix::from_fn(4, 4, |j, i| if (i + j) % 2 == 0 { 1e-6 } else { 1e6 });
         let ends =
-            solve(&data, &Design::Linear, Some(&known), spec(kernel, Some(Penalty { kind, lambda: 0.1 })));
+            solve(&data, &Design::Linear, Some(&known), spec(kernel, Some(Penalty::new(kind, 0.1))));
         assert!(ends.violation < 1e-6, "{kind}: {}", ends.violation);
         let clear = Matrix::from_fn(4, 4, |j, i| if (i + j) % 2 == 0 { 0.0 } else { INF });
         let cleared =
-            solve(&data, &Design::Linear, Some(&clear), spec(kernel, Some(Penalty { kind, lambda: 0.1 })));
+            solve(&data, &Design::Linear, Some(&clear), spec(kernel, Some(Penalty::new(kind, 0.1))));
         close(&ends, &cleared, 1e-4, kind.name());
     }
 }
@@ -166,7 +166,7 @@ fn given_functions_of_a_source_are_known_together() {
     (known[(0, 2)], known[(1, 0)]) = (INF, 0.0);
     let kernel = Kernel::TiltedRbf { bandwidth: 2.0 };
     let coefficients = |kind: PenaltyKind, lambda: f64| {
-        let solution = solve(&data, &design, Some(&known), spec(kernel, Some(Penalty { kind, lambda })));
+        let solution = solve(&data, &design, Some(&known), spec(kernel, Some(Penalty::new(kind, lambda))));
         assert!(solution.violation < 1e-8, "{kind} {lambda}: {}", solution.violation);
         let Drift::Basis(BasisDrift { coefficients, .. }) = solution.parameters.drift else { unreachable!() };
         coefficients
@@ -205,7 +205,7 @@ fn a_speed_is_not_fixed_by_a_forbidden_function() {
 fn convexity_does_not_depend_on_multipliers() {
     let small = data(&[6, 6], 5, 1);
     let kernel = Kernel::TiltedRbf { bandwidth: 8.0 };
-    let penalty = Some(Penalty { kind: PenaltyKind::Ingoing, lambda: 0.1 });
+    let penalty = Some(Penalty::new(PenaltyKind::Ingoing, 0.1));
     let spec = ExactSpec { kernel, estimator: Estimator::U, penalty, learn_scale: false };
     let known = Matrix::from_fn(5, 5, |_, i| if i == 0 { 1e-6 } else { 1.0 });
     let progress = Progress::default();

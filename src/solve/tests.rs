@@ -130,7 +130,7 @@ fn penalised_minima_are_lower_than_everything_around_them() {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     for &kind in PenaltyKind::ALL {
         for lambda in [0.02, 1.0] {
-            let penalty = Penalty { kind, lambda };
+            let penalty = Penalty::new(kind, lambda);
             let solution = solve(&data, kernel, Estimator::V, Some(penalty), false);
             assert!(solution.violation < 1e-8, "{kind} {lambda}: {}", solution.violation);
             let total = |parameters: &Parameters<f64>| {
@@ -182,7 +182,7 @@ fn a_path_meets_the_single_fits() {
         let exact = ExactSolver::new(&data, data.targets(), spec).unwrap();
         let path = exact.path(&[0, 1, 2], kind, &lambdas).unwrap();
         for (found, &lambda) in path.iter().zip(&lambdas) {
-            let alone = solve(&data, kernel, Estimator::V, Some(Penalty { kind, lambda }), false);
+            let alone = solve(&data, kernel, Estimator::V, Some(Penalty::new(kind, lambda)), false);
             let (a, b) = (found.loss + found.penalty, alone.loss + alone.penalty);
             assert!((a - b).abs() < 1e-12, "{kind} {lambda}: {a} {b}");
         }
@@ -225,7 +225,7 @@ fn a_u_form_that_is_not_convex_is_replaced_by_the_v_form() {
     let spec = ExactSpec {
         kernel: Kernel::TiltedRbf { bandwidth: 8.0 },
         estimator: Estimator::U,
-        penalty: Some(Penalty { kind: PenaltyKind::Ingoing, lambda: 0.1 }),
+        penalty: Some(Penalty::new(PenaltyKind::Ingoing, 0.1)),
         learn_scale: false,
     };
     let exact = ExactSolver::new(&small, small.targets(), spec).unwrap();
@@ -247,7 +247,7 @@ fn a_u_form_that_is_not_convex_is_replaced_by_the_v_form() {
 #[test]
 fn the_same_bits_whatever_the_number_of_threads() {
     let data = data(&[300, 200, 130], 6, 9);
-    let penalty = Penalty { kind: PenaltyKind::Both, lambda: 0.05 };
+    let penalty = Penalty::new(PenaltyKind::Both, 0.05);
     let run = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         pool.install(|| solve(&data, Kernel::TiltedRbf { bandwidth: 2.0 }, Estimator::V, Some(penalty), true))

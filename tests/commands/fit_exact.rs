@@ -54,7 +54,7 @@ fn the_exact_minimum_is_below_what_adam_reaches() {
             estimator: Estimator::V,
         };
         let loss = CpuEngine.load(&data, &spec).unwrap().evaluate(&model.parameters, None).unwrap();
-        loss + Penalty { kind: PenaltyKind::Both, lambda: 0.2 }.value(&model.parameters).unwrap()
+        loss + Penalty::new(PenaltyKind::Both, 0.2).value(&model.parameters).unwrap()
     };
     let exact = objective(&path);
     assert!((exact - report["loss"].as_f64().unwrap() - report["penalty"].as_f64().unwrap()).abs() < 1e-10);

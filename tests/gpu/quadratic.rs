@@ -28,7 +28,7 @@ fn a_fit_by_the_devices_gradients_is_the_hosts_nearly() {
             let progress = Progress::default();
             let mut fit =
                 Quadratic::new(gpu, &data, data.targets(), &Design::Linear, spec, &progress).unwrap();
-            let penalty = Some(Penalty { kind: PenaltyKind::Ingoing, lambda: 0.02 });
+            let penalty = Some(Penalty::new(PenaltyKind::Ingoing, 0.02));
             fit.fit(penalty, None, Tolerance { violation, steps: 300 }, &progress).unwrap()
         };
         let (host, found) = (fit(None, 1e-9), fit(Some(&engine), 1e-4));

@@ -69,7 +69,7 @@ fn statistics_on_the_device_are_the_hosts_to_f32() {
 fn a_fit_from_the_devices_statistics_is_the_hosts_nearly() {
     let data = random_data(4, &[400, 300], 6);
     let kernel = KernelKind::TiltedRbf.with_bandwidth(2.0).unwrap();
-    let penalty = Some(Penalty { kind: PenaltyKind::Both, lambda: 0.1 });
+    let penalty = Some(Penalty::new(PenaltyKind::Both, 0.1));
     let spec = ExactSpec { kernel, estimator: Estimator::V, penalty, learn_scale: false };
     let host = ExactSolver::new(&data, data.targets(), spec).unwrap().solve().unwrap();
     let found = ExactSolver::prepare(

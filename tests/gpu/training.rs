@@ -71,7 +71,7 @@ fn steps_match_the_host_for_every_penalty() {
     let engine = gpu_engine();
     for activation in [None, Some(Activation::Sigmoid)] {
         for kind in [None, Some(PenaltyKind::Ingoing), Some(PenaltyKind::Outgoing), Some(PenaltyKind::Both)] {
-            let penalty = kind.map(|kind| Penalty { kind, lambda: 0.3 });
+            let penalty = kind.map(|kind| Penalty::new(kind, 0.3));
             let mut parameters = random_parameters(41, 7, 2, activation, false);
             parameters.impose_fixed(&targets);
             // The host starts from what the device starts from.
@@ -120,7 +120,7 @@ fn multiplied_penalties_match_the_host() {
     let engine = gpu_engine();
     for activation in [None, Some(Activation::Sigmoid)] {
         for &kind in PenaltyKind::ALL {
-            let penalty = Some(Penalty { kind, lambda: 2.0 });
+            let penalty = Some(Penalty::new(kind, 2.0));
             let mut parameters = random_parameters(51, 7, 2, activation, false);
             parameters.impose_fixed(&targets);
             let mut parameters: Parameters<f64> = parameters.cast::<f32>().cast();
@@ -248,7 +248,7 @@ fn a_step_uploads_and_reads_nothing() {
     for (batches, dispatches) in
         [(None, 7 + 4), (Some(Batches { seed: 1, rows: 30, environments: 1 }), 8 + 4)]
     {
-        let penalty = Some(Penalty { kind: PenaltyKind::Both, lambda: 0.1 });
+        let penalty = Some(Penalty::new(PenaltyKind::Both, 0.1));
         let spec = TrainingSpec { loss: spec(Estimator::Linear), penalty, optimiser: ADAM.into(), batches };
         let mut training = engine.train(&data, &spec, &parameters.cast(), &everything(&parameters)).unwrap();
         training.step().unwrap();
@@ -308,7 +308,7 @@ fn batches_on_the_device_are_those_of_the_host() {
         let data = random_data(46, &sizes, 6);
         let parameters = random_parameters(47, 6, sizes.len(), activation, false);
         let batches = Some(Batches { seed: 12_345_678_901, rows, environments });
-        let penalty = Some(Penalty { kind: PenaltyKind::Both, lambda: 0.1 });
+        let penalty = Some(Penalty::new(PenaltyKind::Both, 0.1));
         let spec = TrainingSpec { loss: spec(estimator), penalty, optimiser: ADAM.into(), batches };
         let free = everything(&parameters);
         let mut on_gpu = engine.train(&data, &spec, &parameters.cast(), &free).unwrap();

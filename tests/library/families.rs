@@ -100,7 +100,7 @@ fn what_a_model_of_functions_cannot_do_is_an_error() {
     let units = skds::data::Standardization { mean: vec![1.0; 2], scale: vec![2.0; 2] };
     refused(parameters.in_units_of(&units, None), "functions of variables in other units");
     for &kind in PenaltyKind::ALL {
-        let penalty = Penalty { kind, lambda: 1.0 };
+        let penalty = Penalty::new(kind, 1.0);
         refused(penalty.value(parameters), "the drift basis, which has no weights");
         refused(penalty.weighted_value(parameters, Some(&Matrix::full(2, 2, 1.0))), "the drift basis");
         refused(penalty.add_gradient(parameters, &mut parameters.zeros_like()), "the drift basis");
@@ -164,6 +164,6 @@ fn a_gradient_of_another_form_is_refused() {
         refused(loss.evaluate(parameters, Some(&mut other.zeros_like())), "expected");
         loss.evaluate(parameters, Some(&mut parameters.zeros_like())).unwrap();
     }
-    let penalty = Penalty { kind: PenaltyKind::Both, lambda: 1.0 };
+    let penalty = Penalty::new(PenaltyKind::Both, 1.0);
     refused(penalty.add_gradient(&linear, &mut mlp.zeros_like()), "8 weights, expected 4");
 }

@@ -8,7 +8,7 @@ use crate::fit::{
 };
 use crate::kernel::Bandwidth;
 use crate::model::basis::FeatureChoice;
-use crate::model::{Activation, LawKind};
+use crate::model::{Activation, IngoingScale, LawKind};
 use crate::objective::Objective;
 use std::path::{Path, PathBuf};
 
@@ -221,6 +221,11 @@ pub(super) struct AdamArgs {
     /// Step size [default: 0.001]
     #[arg(long, allow_hyphen_values = true)]
     learning_rate: Option<f64>,
+    /// How the penalty of single effects adds up over the variables: mean or sum [default: mean, or sum for an mlp]
+    ///
+    /// The defaults are those published with SKDS. The authors of KDS took the sum for linear models too.
+    #[arg(long, value_name = "mean|sum")]
+    ingoing: Option<IngoingScale>,
     /// Continue from the checkpoint next to the model
     #[arg(long)]
     pub resume: bool,
@@ -267,6 +272,7 @@ impl Args {
             estimator: loss.estimator,
             penalty: choice.penalty,
             lambda: choice.lambda,
+            ingoing: adam.ingoing,
             steps: adam.steps,
             batch: adam.batch,
             envs_per_step: adam.envs_per_step,

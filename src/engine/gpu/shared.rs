@@ -187,8 +187,8 @@ shared_struct! {
         units_per_variable: u32,
         /// Where the penalised weights begin.
         at_weights: u32,
-        /// Whether single effects are penalised.
-        ingoing: u32,
+        /// What the penalty of single effects is multiplied with: 0, 1 or d.
+        ingoing: f32,
         /// Whether all effects of a variable together are penalised.
         outgoing: u32,
         /// λ/d².

@@ -95,7 +95,8 @@ impl GpuTraining {
         let read = (sizes.losses + u64::from(STRIDING_GROUPS) * 4).max(3 * sizes.parameters) + 16;
         let staging =
             context.buffer("training staging", read, BufferUsages::COPY_DST | BufferUsages::MAP_READ)?;
-        let numbers = numbers_of(&form, sizes.parameters, spec, &spec.optimiser.on_gpu()?);
+        let ingoing = penalty.map_or(Ok(0.0), |penalty| penalty.ingoing_factor(parameters))?;
+        let numbers = numbers_of(&form, sizes.parameters, spec, &spec.optimiser.on_gpu()?, ingoing as f32);
         let mut training = GpuTraining {
             session,
             spec: loss,
@@ -309,7 +310,13 @@ fn write_multipliers(
 }
 
 /// The numbers that all training stages share.
-fn numbers_of(form: &Form, parameter_bytes: u64, spec: &TrainingSpec, rates: &ShaderRates) -> Training {
+fn numbers_of(
+    form: &Form,
+    parameter_bytes: u64,
+    spec: &TrainingSpec,
+    rates: &ShaderRates,
+    ingoing: f32,
+) -> Training {
     let TrainingSpec { penalty, batches, .. } = *spec;
     let d = form.dim as f64;
     let kind = penalty.map(|penalty| penalty.kind);
@@ -321,7 +328,7 @@ fn numbers_of(form: &Form, parameter_bytes: u64, spec: &TrainingSpec, rates: &Sh
         stride: form.stride() as u32,
         units_per_variable: form.units_per_variable() as u32,
         at_weights: form.places().0.weights as u32,
-        ingoing: u32::from(matches!(kind, Some(PenaltyKind::Ingoing | PenaltyKind::Both))),
+        ingoing,
         outgoing: u32::from(matches!(kind, Some(PenaltyKind::Outgoing | PenaltyKind::Both))),
         strength: penalty.map_or(0.0, |penalty| (penalty.lambda / (d * d)) as f32),
         learning_rate: rates.learning_rate,

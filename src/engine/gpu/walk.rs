@@ -120,6 +120,11 @@ impl GpuWalk {
         Ok(())
     }
 
+    /// Sets the parameters of the steps to come: those of the start with other values.
+    pub(crate) fn set_parameters<T: Scalar>(&mut self, parameters: &Parameters<T>) -> Result<()> {
+        self.session.write_parameters(parameters)
+    }
+
     /// Submits `count` steps, or the one that draws where chains start.
     fn submit(&mut self, count: u32, start: bool) -> Result<()> {
         let context = self.session.context.clone();

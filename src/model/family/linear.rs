@@ -5,7 +5,7 @@ use super::{
     InputWeightsMut, cast,
 };
 use crate::data::Standardization;
-use crate::model::{Basis, Noise, Tensor};
+use crate::model::{Basis, IngoingScale, Noise, Tensor};
 use crate::numeric::matmul::product_sequential;
 use crate::{Matrix, Result, Scalar};
 use faer::{Accum, MatMut, MatRef};
@@ -48,7 +48,7 @@ impl<T: Scalar> DriftArrays<T> for LinearDrift<T> {
     }
 
     fn inputs(&self) -> Option<InputWeights<'_, T>> {
-        Some(InputWeights { weights: &self.weights, units: 1 })
+        Some(InputWeights { weights: &self.weights, units: 1, scale: IngoingScale::Mean })
     }
 
     fn inputs_mut(&mut self) -> Option<InputWeightsMut<'_, T>> {

@@ -1,16 +1,14 @@
 //! The MLP drift: one network of one hidden layer per variable.
 
+use super::networks::Networks;
 use super::{
-    ChainDrift, ChainSpace, Checked, Container, Drift, DriftArrays, DriftDynamics, Family, InputWeights,
+    ChainDrift, Checked, Container, Drift, DriftArrays, DriftDynamics, Family, InputWeights,
     InputWeightsMut, cast,
 };
 use crate::data::Standardization;
-use crate::model::{Basis, Noise, Tensor};
+use crate::model::{Basis, IngoingScale, Noise, Tensor};
 use crate::named::named;
-use crate::numeric::matmul::product_sequential;
-use crate::numeric::simd::dispatch;
 use crate::{Error, Matrix, Result, Scalar};
-use faer::{Accum, MatMut, MatRef};
 use std::sync::Arc;
 
 pub(super) const FAMILY: Family =
@@ -108,7 +106,8 @@ impl<T: Scalar> DriftArrays<T> for MlpDrift<T> {
     }
 
     fn inputs(&self) -> Option<InputWeights<'_, T>> {
-        Some(InputWeights { weights: &self.hidden_weights, units: self.hidden_biases.cols() })
+        let units = self.hidden_biases.cols();
+        Some(InputWeights { weights: &self.hidden_weights, units, scale: IngoingScale::Sum })
     }
 
     fn inputs_mut(&mut self) -> Option<InputWeightsMut<'_, T>> {
@@ -119,7 +118,7 @@ impl<T: Scalar> DriftArrays<T> for MlpDrift<T> {
 
 impl DriftDynamics for MlpDrift<f64> {
     fn at_chains<'a>(&'a self, _noise: &Noise<f64>, _dt: f64) -> Result<Box<dyn ChainDrift + 'a>> {
-        Ok(Box::new(Network::of(self)))
+        Ok(Box::new(Networks::of(self)))
     }
 
     fn in_units_of(
@@ -169,84 +168,5 @@ impl DriftDynamics for MlpDrift<f64> {
 
     fn standard_effect(&self, strength: f64, source: f64, _target: f64) -> Option<f64> {
         Some(strength * source)
-    }
-}
-
-/// The networks of all variables, for simulations.
-///
-/// The hidden layer is evaluated in f32: that is several times faster, and its error, about 10⁻⁶ of the drift, is
-/// nothing beside that of a step of finite length. The position itself, and all that adds up, stays in f64.
-struct Network {
-    activation: Activation,
-    /// (d·h) × d.
-    hidden_weights: Matrix<f32>,
-    /// d·h.
-    hidden_biases: Vec<f32>,
-    /// d × h.
-    output_weights: Matrix<f32>,
-}
-
-impl Network {
-    fn of(drift: &MlpDrift<f64>) -> Self {
-        Network {
-            activation: drift.activation,
-            hidden_weights: drift.hidden_weights.map(|w| w as f32),
-            hidden_biases: drift.hidden_biases.as_slice().iter().map(|v| *v as f32).collect(),
-            output_weights: drift.output_weights.map(|w| w as f32),
-        }
-    }
-}
-
-impl ChainDrift for Network {
-    fn width(&self) -> usize {
-        self.hidden_biases.len()
-    }
-
-    fn evaluate(&self, x: &[f64], chains: usize, b: &mut [f64], _sigma: &mut [f64], space: &mut ChainSpace) {
-        let (d, h) = (self.output_weights.rows(), self.output_weights.cols());
-        let space = &mut space.single;
-        space.resize((d + d * h + 1) * chains, 0.0);
-        let (single, rest) = space.split_at_mut(d * chains);
-        let (units, sum) = rest.split_at_mut(d * h * chains);
-        single.iter_mut().zip(x).for_each(|(single, x)| *single = *x as f32);
-        product_sequential(
-            MatMut::from_column_major_slice_mut(units, chains, d * h),
-            Accum::Replace,
-            MatRef::from_column_major_slice(single, chains, d),
-            self.hidden_weights.view().transpose(),
-        );
-        dispatch(
-            #[inline(always)]
-            || {
-                for j in 0..d {
-                    sum.fill(0.0);
-                    for k in j * h..(j + 1) * h {
-                        let unit = &units[k * chains..(k + 1) * chains];
-                        let (bias, weight) = (self.hidden_biases[k], self.output_weights.as_slice()[k]);
-                        add_unit(self.activation, sum, unit, bias, weight);
-                    }
-                    let at = j * chains..(j + 1) * chains;
-                    for ((b, x), sum) in b[at.clone()].iter_mut().zip(&x[at]).zip(&*sum) {
-                        *b = f64::from(*sum) - x;
-                    }
-                }
-            },
-        );
-    }
-}
-
-/// sum += weight · γ(unit + bias).
-#[inline(always)]
-fn add_unit(activation: Activation, sum: &mut [f32], unit: &[f32], bias: f32, weight: f32) {
-    let pairs = sum.iter_mut().zip(unit);
-    match activation {
-        Activation::Sigmoid => {
-            pairs.for_each(|(sum, z)| *sum += weight / (1.0 + Scalar::exp(-(z + bias))));
-        }
-        // tanh z = 2 sigmoid(2z) − 1.
-        Activation::Tanh => pairs.for_each(|(sum, z)| {
-            *sum += weight * (2.0 / (1.0 + Scalar::exp(-2.0 * (z + bias))) - 1.0);
-        }),
-        Activation::Relu => pairs.for_each(|(sum, z)| *sum += weight * Scalar::max(z + bias, 0.0)),
     }
 }

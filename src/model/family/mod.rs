@@ -8,6 +8,7 @@ mod basis;
 mod chains;
 mod linear;
 mod mlp;
+mod networks;
 
 pub use basis::BasisDrift;
 pub(crate) use chains::{ChainDrift, ChainSpace};
@@ -15,7 +16,7 @@ pub use linear::LinearDrift;
 pub use mlp::{Activation, MlpDrift};
 
 use super::container::{Checked, Container};
-use super::{Basis, Noise, Tensor};
+use super::{Basis, IngoingScale, Noise, Tensor};
 use crate::data::Standardization;
 use crate::{Error, Matrix, Result, Scalar};
 use std::sync::Arc;
@@ -135,6 +136,8 @@ pub(crate) struct InputWeights<'a, T> {
     pub weights: &'a Matrix<T>,
     /// Rows of each variable.
     pub units: usize,
+    /// How penalties of single effects add up, as published for this family.
+    pub scale: IngoingScale,
 }
 
 /// The same, writable.

@@ -220,7 +220,7 @@ fn structural_equations_are_at_a_maximum_of_their_likelihood() {
         let parameters = fit.parameters(&found.weights);
         let best = minus_log_likelihood(&data, &parameters);
         assert!((best - found.loss).abs() < 1e-12, "{best} {}", found.loss);
-        let penalty = crate::model::Penalty { kind, lambda };
+        let penalty = crate::model::Penalty::new(kind, lambda);
         assert!((penalty.value(&parameters).unwrap() - found.penalty).abs() < 1e-12);
         for (t, tensor) in parameters.tensors().iter().enumerate() {
             for at in 0..tensor.values.len() {

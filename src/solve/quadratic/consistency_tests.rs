@@ -59,7 +59,7 @@ fn blocks_are_the_same_whether_they_are_kept_or_not() {
         assert_eq!(rows, expected);
         assert_eq!(a.unwrap(), b.unwrap());
     }
-    let penalty = Some(Penalty { kind: crate::model::PenaltyKind::Both, lambda: 0.02 });
+    let penalty = Some(Penalty::new(crate::model::PenaltyKind::Both, 0.02));
     let a = other.fit(penalty, None, TIGHT, &Progress::default()).unwrap();
     let b = fit(&data, spec, penalty);
     assert!(a.violation < 1e-8 && (a.loss - b.loss).abs() < 1e-9, "{} {}", a.loss, b.loss);

@@ -81,7 +81,7 @@ fn missed(data: &Dataset, spec: &QuadraticSpec<'_>, penalty: Penalty, found: &So
     }
     let rest = gradient.tensors().into_iter().filter(|tensor| tensor.name != "weights");
     let worst = rest.flat_map(|tensor| tensor.values).fold(worst, |m, slope| m.max(slope.abs()));
-    let all = Penalty { kind: PenaltyKind::Ingoing, lambda: 1e9 };
+    let all = Penalty::new(PenaltyKind::Ingoing, 1e9);
     let none = fit(data, QuadraticSpec { multipliers: None, ..*spec }, Some(all));
     let (_, gradient) = slopes_at(&none.parameters);
     let steepest = gradient.tensors()[0].values.iter().fold(0.0f64, |m, slope| m.max(slope.abs()));
@@ -94,7 +94,7 @@ fn minima_of_kernel_kds_have_no_slope_by_the_engine() {
     for kernel in kernels() {
         for &kind in PenaltyKind::ALL {
             for lambda in [0.0, 0.01, 0.05] {
-                let penalty = Penalty { kind, lambda };
+                let penalty = Penalty::new(kind, lambda);
                 let spec = spec(KDS, kernel, V);
                 let found = fit(&data, spec, Some(penalty));
                 assert!(found.violation < 1e-8, "{kernel:?} {kind} {lambda}: {}", found.violation);
@@ -108,7 +108,7 @@ fn minima_of_kernel_kds_have_no_slope_by_the_engine() {
 #[test]
 fn what_is_no_minimum_is_seen() {
     let data = data(&[60, 50, 40], 4, 3);
-    let penalty = Penalty { kind: PenaltyKind::Ingoing, lambda: 0.02 };
+    let penalty = Penalty::new(PenaltyKind::Ingoing, 0.02);
     let spec = spec(KDS, Kernel::Rbf { bandwidth: 1.7 }, V);
     let mut found = fit(&data, spec, Some(penalty));
     assert!(missed(&data, &spec, penalty, &found) < 1e-7);
@@ -120,7 +120,7 @@ fn what_is_no_minimum_is_seen() {
 #[test]
 fn everything_around_a_minimum_is_higher() {
     let data = data(&[60, 50, 40], 4, 3);
-    let penalty = Penalty { kind: PenaltyKind::Both, lambda: 0.02 };
+    let penalty = Penalty::new(PenaltyKind::Both, 0.02);
     let spec = spec(KDS, Kernel::TiltedRbf { bandwidth: 1.7 }, V);
     let spec = QuadraticSpec { learn_scale: true, ..spec };
     let found = fit(&data, spec, Some(penalty));
@@ -159,7 +159,7 @@ fn a_formed_h_leads_to_where_gradients_lead() {
             );
             let mut last: Option<Solution> = None;
             for &kind in PenaltyKind::ALL {
-                let penalty = Some(Penalty { kind, lambda: 0.02 });
+                let penalty = Some(Penalty::new(kind, 0.02));
                 let progress = Progress::default();
                 let a = one.fit(penalty, None, TIGHT, &progress).unwrap();
                 // Where a fit begins makes no difference.
@@ -183,7 +183,7 @@ fn skds_has_the_minimum_of_the_direct_solver() {
     for (data, learn_scale) in [(&known, false), (&known, true), (&unknown, true)] {
         for kernel in kernels() {
             for &kind in PenaltyKind::ALL {
-                let penalty = Some(Penalty { kind, lambda: 0.1 });
+                let penalty = Some(Penalty::new(kind, 0.1));
                 let direct = ExactSpec { kernel, estimator: V, penalty, learn_scale };
                 let direct = ExactSolver::new(data, data.targets(), direct).unwrap().solve().unwrap();
                 let here = QuadraticSpec { learn_scale, ..spec(Objective::Skds, kernel, V) };
@@ -205,7 +205,7 @@ fn given_functions_have_the_minimum_of_the_direct_solver() {
         let design = basis(features, diffusion, &data);
         let kernel = Kernel::TiltedRbf { bandwidth: 2.0 };
         for &kind in PenaltyKind::ALL {
-            let penalty = Some(Penalty { kind, lambda: 0.1 });
+            let penalty = Some(Penalty::new(kind, 0.1));
             let progress = Progress::default();
             let direct = ExactSpec { kernel, estimator: V, penalty, learn_scale: false };
             let direct =
@@ -249,7 +249,7 @@ fn scales_unknown_targets_and_known_edges() {
             (&unknown, true, Some(&edges), PenaltyKind::Both),
         ] {
             let spec = QuadraticSpec { learn_scale, multipliers, ..spec(KDS, kernel, V) };
-            let penalty = Penalty { kind, lambda: 0.02 };
+            let penalty = Penalty::new(kind, 0.02);
             let found = fit(data, spec, Some(penalty));
             let what = format!("{kernel:?} {learn_scale} {kind} {}", multipliers.is_some());
             let missed = missed(data, &spec, penalty, &found);
@@ -282,7 +282,7 @@ fn noises_are_never_below_their_least() {
 fn a_u_form_that_is_not_convex_is_replaced_by_the_v_form() {
     let small = data(&[8, 8], 4, 1);
     let kernel = Kernel::TiltedRbf { bandwidth: 6.0 };
-    let penalty = Penalty { kind: PenaltyKind::Ingoing, lambda: 0.05 };
+    let penalty = Penalty::new(PenaltyKind::Ingoing, 0.05);
     let of = |estimator: Estimator, way: ProductMethod| {
         let mut fit =
             quadratic(&small, QuadraticSpec { products: Some(way), ..spec(KDS, kernel, estimator) });
@@ -321,7 +321,7 @@ fn the_cheaper_way_is_chosen() {
 #[test]
 fn the_same_bits_whatever_the_number_of_threads_and_a_wish_to_stop_is_heard() {
     let data = data(&[130, 100], 5, 9);
-    let penalty = Some(Penalty { kind: PenaltyKind::Both, lambda: 0.02 });
+    let penalty = Some(Penalty::new(PenaltyKind::Both, 0.02));
     let spec = spec(KDS, Kernel::ImqPlus, V);
     let run = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
