@@ -155,7 +155,10 @@ impl Model {
             model.law = name.parse().map_err(|e: Error| fail("law", e.to_string()))?;
         }
         model.members = Member::read_all(&file, path, &model.parameters)?;
-        if !model.is_diffusion() && !model.parameters.drift.is_linear() {
+        if model.is_of_equations() {
+            model.law = LawKind::Structural;
+        }
+        if !model.is_diffusion() && !model.parameters.drift.is_linear() && !model.is_of_equations() {
             let kind = model.parameters.drift.name();
             return Err(Error::file(
                 path,

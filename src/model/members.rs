@@ -1,7 +1,7 @@
 //! What a linear model's noise does, and models that are several at once.
 
 use super::file::TensorFile;
-use super::{Model, Parameters};
+use super::{Drift, Model, Parameters};
 use crate::named::named;
 use crate::{Error, Matrix, Result};
 use serde::{Deserialize, Serialize};
@@ -47,14 +47,19 @@ struct Entry {
 impl Model {
     /// Whether this is a single diffusion, which can be simulated and has the losses of this crate.
     pub fn is_diffusion(&self) -> bool {
-        self.members.is_empty() && self.law == LawKind::Diffusion
+        self.members.is_empty() && self.law == LawKind::Diffusion && !self.is_of_equations()
+    }
+
+    /// Whether this consists of structural equations by networks.
+    pub(crate) fn is_of_equations(&self) -> bool {
+        matches!(self.parameters.drift, Drift::Equations(_))
     }
 
     /// Why the model has no loss, if it has none.
     pub fn check_has_loss(&self) -> Result<()> {
         match (self.members.len(), self.law) {
-            (0, LawKind::Diffusion) => Ok(()),
-            (0, LawKind::Structural) => Err(Error::invalid(
+            (0, LawKind::Diffusion) if !self.is_of_equations() => Ok(()),
+            (0, _) => Err(Error::invalid(
                 "the model consists of structural equations, which have no loss over pairs, expected a diffusion",
             )),
             (count, _) => Err(Error::invalid(format!(

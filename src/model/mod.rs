@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `weights` | d × d | linear drift: row j holds the effects on variable j |
 //! | `hidden_weights`, `hidden_biases`, `output_weights` | d × h × d, d × h, d × h | MLP drift: network j |
+//! | `first_weights`, `first_biases`, `inner_weights`, `inner_biases`, `mean_weights`, `scale_weights` | see [`EquationsDrift`] | structural equations by networks |
 //! | `coefficients` | d × p | drift of given functions: row j holds what makes up the drift of variable j |
 //! | `biases` | d | drift at the origin |
 //! | `log_noise` or `noise` | d or d × d | σ = diag(exp(log_noise)), or σ itself |
@@ -25,8 +26,8 @@ mod tests;
 mod units;
 
 pub use basis::Basis;
-pub use family::{Activation, BasisDrift, Drift, LinearDrift, MlpDrift};
-pub(crate) use family::{ChainDrift, ChainSpace, InputWeightsMut};
+pub use family::{Activation, BasisDrift, Drift, EquationsDrift, LinearDrift, MlpDrift};
+pub(crate) use family::{ChainDrift, ChainSpace, InputWeightsMut, RowSpace};
 pub(crate) use file::TensorFile;
 pub use fitted::{Intervals, Model};
 pub use members::{LawKind, Member};

@@ -53,7 +53,7 @@ pub fn laws_of(
         }
     }
     let laws = match settings.method_for(model)? {
-        Method::Exact => gaussian(model, &distinct)?,
+        Method::Exact if !model.is_of_equations() => gaussian(model, &distinct)?,
         _ => sampled(sampler, model, &distinct, settings, seed, progress)?,
     };
     progress.check()?;

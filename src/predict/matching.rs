@@ -111,7 +111,15 @@ pub(super) fn match_tasks(
         let in_data_units = |found: Result<Intervention>| found.map(|found| found.in_data_units(units));
         return Ok(found.into_iter().map(in_data_units).collect());
     }
-    if settings.method_for(model)? == Method::Exact {
+    let exact = settings.method_for(model)? == Method::Exact;
+    if exact && model.is_of_equations() {
+        // Samples are cheap, and searches have the same random numbers throughout.
+        let all: Vec<usize> = (0..aims.len()).collect();
+        let found = bracketed(sampler, model, aims, &all, settings, seed, progress)?;
+        progress.set(MATCHING_PROGRESS)?;
+        return Ok(found);
+    }
+    if exact {
         progress.set(MATCHING_PROGRESS)?;
         let parts = LinearParts::of(model)?;
         let solve = |aim: &MatchingTask| {

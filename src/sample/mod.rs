@@ -1,6 +1,7 @@
 //! Samples of a model's stationary law: exact for linear models, by simulation for every diffusion.
 
 mod chains;
+mod equations;
 mod euler;
 mod gaussian;
 mod intervention;

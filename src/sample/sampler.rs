@@ -1,7 +1,7 @@
 //! Many interventions sampled at once, on the CPU or on a GPU.
 
 use super::chains::{FAR, Process};
-use super::euler;
+use super::{equations, euler};
 use super::{Intervention, LinearParts, Method, SampleSettings, room, zero_in_model_units};
 use crate::engine::Engine;
 use crate::engine::cpu::CpuEngine;
@@ -100,6 +100,13 @@ impl Sampler {
         let floor = settings.nonnegative.then(|| zero_in_model_units(model));
         let floor = floor.as_deref();
         let mut all: Vec<Result<Matrix<f64>>> = match (LinearParts::of(model), &self.gpu) {
+            _ if model.is_of_equations() => draws
+                .par_iter()
+                .map(|draw| {
+                    progress.check()?;
+                    equations::draw(model, draw.intervention, draw.samples, draw.seed)
+                })
+                .collect(),
             (Ok(parts), _) if exact => draws
                 .par_iter()
                 .map(|draw| {

@@ -6,12 +6,15 @@
 
 mod basis;
 mod chains;
+mod equations;
 mod linear;
 mod mlp;
 mod networks;
 
 pub use basis::BasisDrift;
 pub(crate) use chains::{ChainDrift, ChainSpace};
+pub use equations::EquationsDrift;
+pub(crate) use equations::RowSpace;
 pub use linear::LinearDrift;
 pub use mlp::{Activation, MlpDrift};
 
@@ -87,6 +90,8 @@ families! {
     mlp: Mlp(MlpDrift),
     /// A sum of given functions.
     basis: Basis(BasisDrift),
+    /// Structural equations by networks, which have no dynamics.
+    equations: Equations(EquationsDrift),
 }
 
 /// The parameters of a drift as arrays, in any precision.

@@ -40,8 +40,8 @@ use crate::data::Dataset;
 use crate::{Error, Progress, Result, bounds};
 use serde::{Deserialize, Serialize};
 
-/// Beyond, the measure of cycles leaves the range of f64.
-const MOST_VARIABLES: usize = 500;
+/// Beyond, a step would take so long that a fit never ends. From about 700, the measure of cycles leaves the range of f64.
+const MOST_VARIABLES: usize = 300;
 
 /// What an intervention does to a variable's mechanism.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,8 +94,8 @@ impl DcdiSettings {
     /// Checks every number by itself.
     pub(crate) fn check(&self) -> Result<()> {
         bounds::within("layers", self.layers, 1, 10)?;
-        bounds::within("hidden", self.hidden, 1, 1000)?;
-        bounds::within("batch", self.batch, 1, 100_000)?;
+        bounds::within("hidden", self.hidden, 1, 256)?;
+        bounds::within("batch", self.batch, 1, 10_000)?;
         let number = |name: &str, value: f64, good: bool, expected: &str| match good {
             true => Ok(()),
             false => Err(Error::invalid(format!("{name} is {value}, expected {expected}"))),
@@ -125,6 +125,10 @@ pub(crate) fn fit(
 ) -> Result<NetworkEquations> {
     settings.check()?;
     bounds::within("the number of variables", data.dim(), 1, MOST_VARIABLES)?;
+    let networks = data.dim() + data.targets().as_slice().iter().filter(|&&target| target).count();
+    let units = settings.hidden * (data.dim() + settings.layers * (settings.hidden + 8));
+    // Parameters, gradients and running means in f32.
+    bounds::room(12.0 * networks as f64 * units as f64, || format!("{networks} networks"))?;
     let outcome = train::train::<f32>(data, settings, seed, progress)?;
     progress.set(settings.work(data))?;
     Ok(outcome.equations)

@@ -24,6 +24,7 @@ const MOST_VIOLATION: f64 = 1e-8;
 const CHECK: u64 = 1000;
 
 /// Equations and how they came about.
+#[cfg_attr(not(test), allow(dead_code))] // Tests look at all of it.
 pub(super) struct Outcome {
     pub equations: NetworkEquations,
     /// Row j: whether each variable acts on j.
@@ -153,7 +154,7 @@ impl<'a, T: Scalar> Training<'a, T> {
             progress.set(step)?;
             taken = step + 1;
             if fixed.is_some() {
-                self.step(None)?;
+                self.step(None, progress)?;
                 if step % CHECK == 0 && refining.is_over(self.validate(progress)?) {
                     break;
                 }
@@ -161,7 +162,7 @@ impl<'a, T: Scalar> Training<'a, T> {
             }
             let h = self.graph.measure();
             let penalty = self.graph.sparsity_penalty(sparsity) + lagrangian.penalty(h);
-            self.step(Some(lagrangian.slope(h)))?;
+            self.step(Some(lagrangian.slope(h)), progress)?;
             if step % WINDOW == 0 {
                 lagrangian.record(self.validate(progress)? + penalty);
                 acyclic = is_acyclic(&likely_edges(&self.graph.present));
@@ -186,7 +187,7 @@ impl<'a, T: Scalar> Training<'a, T> {
     }
 
     /// One step: of everything if `slope` gives the derivative of the penalty by h, else of networks and scales alone.
-    fn step(&mut self, slope: Option<f64>) -> Result<()> {
+    fn step(&mut self, slope: Option<f64>, progress: &Progress) -> Result<()> {
         let d = self.variables.len();
         self.batch.fill(self.rows.data(), self.rows.draw(self.size, &mut self.rng));
         let mut losses = vec![0.0; d];
@@ -203,12 +204,13 @@ impl<'a, T: Scalar> Training<'a, T> {
             &mut self.variables,
             losses.iter_mut().zip(rows),
             &self.batch,
+            progress,
             #[inline(always)]
             |variable, (loss, row), space| {
                 *loss = variable.gradient(&step, row, space);
                 variable.descend(rate);
             },
-        );
+        )?;
         let loss: f64 = losses.iter().sum();
         if !loss.is_finite() {
             return Err(Error::NonFinite(format!(
@@ -234,7 +236,6 @@ impl<'a, T: Scalar> Training<'a, T> {
         let mut batch = Batch::new(self.rows.data(), self.size);
         let mut losses = vec![0.0; d];
         for part in self.rows.validation_parts(self.size) {
-            progress.check()?;
             batch.fill(self.rows.data(), part);
             let step = Step {
                 batch: &batch,
@@ -247,9 +248,10 @@ impl<'a, T: Scalar> Training<'a, T> {
                 &mut self.variables,
                 losses.iter_mut(),
                 &batch,
+                progress,
                 #[inline(always)]
                 |variable, loss, space| *loss += variable.value(&step, space),
-            );
+            )?;
         }
         Ok(losses.iter().sum())
     }
@@ -310,18 +312,23 @@ fn each<T: Scalar, I: Send>(
     variables: &mut [Variable<T>],
     items: impl Iterator<Item = I>,
     batch: &Batch<T>,
+    progress: &Progress,
     f: impl Fn(&mut Variable<T>, I, &mut Scratch<T>) + Sync + Send,
-) {
+) -> Result<()> {
     let shape = variables[0].shape;
     let work = 6 * shape.inputs * shape.inputs * shape.hidden * batch.count;
     let tasks: Vec<_> = variables.iter_mut().zip(items).collect();
     let scratch = || Scratch::new(shape, batch.groups);
     tasks::run_with(tasks, work, scratch, |space, (variable, item)| {
-        dispatch(
-            #[inline(always)]
-            || f(variable, item, space),
-        );
+        if progress.check().is_ok() {
+            dispatch(
+                #[inline(always)]
+                || f(variable, item, space),
+            );
+        }
     });
+    // A stop may have left some variables out.
+    progress.check()
 }
 
 /// Counts checks without a new least value.

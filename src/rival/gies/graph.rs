@@ -78,6 +78,7 @@ impl Graph {
     }
 
     /// All lines (a, b) with a < b, ascending.
+    #[cfg(test)]
     pub(crate) fn lines(&self) -> Vec<(usize, usize)> {
         let of = |a: usize| self.neighbors[a].iter().filter(move |&b| a < b).map(move |b| (a, b));
         (0..self.dim()).flat_map(of).collect()

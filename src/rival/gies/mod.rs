@@ -10,7 +10,7 @@
 //! 3. Coefficients and variances are least squares over the rows of the environments that do not act on the variable, without
 //!    intercepts.
 //!
-//! The score depends on second moments of the environments alone, so the rows are read once.
+//! The score depends on second moments of the environments alone: the search does not come back to the rows.
 
 mod essential;
 mod graph;

@@ -86,7 +86,7 @@ pub(crate) struct IgspSettings {
 
 impl Default for IgspSettings {
     fn default() -> Self {
-        IgspSettings { alpha: 0.003, invariance_alpha: None, runs: 5, depth: 4, graphs: 100_000 }
+        IgspSettings { alpha: 0.003, invariance_alpha: None, runs: 5, depth: 4, graphs: 10_000 }
     }
 }
 

@@ -46,14 +46,16 @@ impl Evidence {
     }
 
     /// The number of arcs that contradict the interventions.
-    fn contradicting(&mut self, dag: &Dag) -> usize {
+    fn contradicting(&mut self, dag: &Dag, progress: &Progress) -> Result<usize> {
         let single = self.targets.iter().all(|targets| targets.len() == 1);
-        dag.arcs()
-            .filter(|&(i, j)| {
-                self.may_reverse(i, j)
-                    && if single { self.contradicts_alone(i, j) } else { self.contradicts(dag, i, j) }
-            })
-            .count()
+        let mut count = 0;
+        for (i, j) in dag.arcs() {
+            progress.check()?;
+            let contradicts = self.may_reverse(i, j)
+                && if single { self.contradicts_alone(i, j) } else { self.contradicts(dag, i, j) };
+            count += usize::from(contradicts);
+        }
+        Ok(count)
     }
 
     /// With single targets: intervening on i does not change j, or intervening on j changes i.
@@ -94,22 +96,24 @@ impl Evidence {
         progress: &Progress,
     ) -> Result<Found> {
         let mut current = start;
-        let mut best =
-            Found { contradicting: self.contradicting(&current), dag: current.clone(), visited: 1 };
+        let mut best = Found {
+            contradicting: self.contradicting(&current, progress)?,
+            dag: current.clone(),
+            visited: 1,
+        };
         let (mut seen, mut trace) = (HashSet::new(), Vec::new());
-        let mut next = self.leads_to(&current, &seen, arrange);
+        let mut next = self.leads_to(&current, &seen, arrange, progress)?;
         while best.visited < limits.graphs {
-            progress.check()?;
             seen.insert(current.clone());
             if let Some(at) = next.iter().rposition(|dag| dag.len() < current.len()) {
                 seen.clear();
                 trace.clear();
                 current = next.swap_remove(at);
-                best.contradicting = self.contradicting(&current);
+                best.contradicting = self.contradicting(&current, progress)?;
                 best.dag = current.clone();
             } else if let Some(dag) = if trace.len() == limits.depth { None } else { next.pop() } {
                 trace.push(std::mem::replace(&mut current, dag));
-                let contradicting = self.contradicting(&current);
+                let contradicting = self.contradicting(&current, progress)?;
                 if contradicting < best.contradicting {
                     (best.dag, best.contradicting) = (current.clone(), contradicting);
                 }
@@ -120,7 +124,7 @@ impl Evidence {
                 break;
             }
             best.visited += 1;
-            next = self.leads_to(&current, &seen, arrange);
+            next = self.leads_to(&current, &seen, arrange, progress)?;
         }
         Ok(best)
     }
@@ -131,10 +135,12 @@ impl Evidence {
         dag: &Dag,
         seen: &HashSet<Dag>,
         arrange: &mut impl FnMut(&mut Vec<Dag>),
-    ) -> Vec<Dag> {
+        progress: &Progress,
+    ) -> Result<Vec<Dag>> {
         let mut next = Vec::new();
         for (i, j) in dag.arcs() {
             if dag.is_covered(i, j) && self.may_reverse(i, j) {
+                progress.check()?;
                 let reversed = dag.reversed(i, j, &mut self.independence);
                 if !seen.contains(&reversed) {
                     next.push(reversed);
@@ -142,7 +148,7 @@ impl Evidence {
             }
         }
         arrange(&mut next);
-        next
+        Ok(next)
     }
 }
 

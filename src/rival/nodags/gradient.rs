@@ -257,7 +257,7 @@ impl<T: Scalar> Space<T> {
             },
         );
         part.loss /= batch.rows as f64;
-        part.gradient[log_scales].iter_mut().for_each(|g| *g = *g * share);
+        part.gradient[log_scales].iter_mut().for_each(|g| *g *= share);
     }
 
     /// The derivatives by the logits; S becomes z.
@@ -275,7 +275,7 @@ impl<T: Scalar> Space<T> {
                     let all = gradient.iter_mut().zip(tangent).zip(back).zip(soft).zip(mask);
                     for ((((sum, s), &b), &y), &m) in all {
                         *sum += b * *s * y * (T::ONE - y);
-                        *s = *s * m;
+                        *s *= m;
                     }
                 }
             },

@@ -191,6 +191,9 @@ fn odd_data() {
         let constant = run(vec![Matrix::full(40, 3, 0.0), Matrix::full(40, 3, 1.5)], &[&[], &[1]], kind);
         assert!(constant.scale_biases.iter().all(|v| v.is_finite()));
     }
+    let wide = Dataset::from_environments(vec![Matrix::full(2, 301, 0.0)]).unwrap();
+    let error = fit(&wide, &settings, 1, &Progress::default()).unwrap_err().to_string();
+    assert_eq!(error, "the number of variables is 301, expected at most 300");
     let huge = Dataset::from_environments(vec![Matrix::full(9, 2, 1e200)]).unwrap();
     let error = fit(&huge, &settings, 1, &Progress::default()).unwrap_err();
     assert!(matches!(error, Error::NonFinite(_)), "{error}");
@@ -209,7 +212,8 @@ fn stops_and_counts() {
 
 #[test]
 fn settings_are_checked_and_written() {
-    let wrong: [(fn(&mut DcdiSettings), &str); 7] = [
+    type Spoil = fn(&mut DcdiSettings);
+    let wrong: [(Spoil, &str); 7] = [
         (|s| s.layers = 0, "layers is 0, expected at least 1"),
         (|s| s.hidden = 0, "hidden is 0, expected at least 1"),
         (|s| s.batch = 0, "batch is 0, expected at least 1"),

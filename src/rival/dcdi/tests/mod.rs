@@ -1,7 +1,7 @@
 //! Tests of DCDI-G.
 //!
-//! `golden/networks.json` comes from `reference.py` (numpy 2, f64), written from the paper's formulas alone: networks, data,
-//! their conditional log densities, and the measure of cycles by the eigenvalues and by scipy's matrix exponential.
+//! `golden/networks.json` comes from `golden/reference.py` (numpy 2.4.6, f64), which shares no code with this module: networks, rows
+//! and their log densities.
 
 mod gradients;
 mod graphs;

@@ -54,23 +54,10 @@ fn essential_graphs_are_those_of_all_dags() {
 fn extensions_belong_to_the_class_and_reach_all_of_it() {
     for (dim, targets) in families() {
         let catalogue = Catalogue::new(dim, &targets);
-        let mut orders: Vec<Vec<usize>> = vec![vec![]];
-        for i in 0..dim {
-            let place = |order: Vec<usize>| {
-                (0..=order.len()).map(move |at| [&order[..at], &[i], &order[at..]].concat())
-            };
-            orders = orders.into_iter().flat_map(place).collect();
-        }
+        let orders = orders(dim);
         for (class, codes) in catalogue.classes.iter().enumerate() {
             let graph = catalogue.essential_graph(class);
-            let mut seen = BTreeSet::new();
-            for order in &orders {
-                let parents = consistent_extension(&graph, order).unwrap();
-                let arrow = |(b, parents): (usize, &Vec<usize>)| {
-                    parents.iter().fold(0, |code, &a| code | arrow(dim, a, b))
-                };
-                seen.insert(parents.iter().enumerate().map(arrow).fold(0, |all, code| all | code));
-            }
+            let seen: BTreeSet<u64> = orders.iter().map(|order| extension(&graph, order)).collect();
             assert_eq!(seen, codes.iter().copied().collect(), "{targets:?} class {class}");
         }
     }
@@ -133,6 +120,37 @@ fn moves_reach_all_classes_next_to_a_class_and_gain_what_the_score_does() {
     }
     assert!(most < 1e-9, "a gain differs from the difference of scores by {most:e}");
     assert!(turned_lines > 1000);
+}
+
+/// u = 0 and v = 1 with the common neighbors 2 and 3; v and 4 with the common neighbors 2 and 5.
+///
+/// Turning u — v with C = {2, 4} leads to the collider of u and 4 in v, and so does turning 4 — v with C = {0, 2}. Each leaves a
+/// common neighbor out of C that is joined with 2. That does no harm, because 2 is a common neighbor itself; the PyPI package
+/// `gies` 0.0.3 does neither.
+#[test]
+fn a_line_turns_beside_its_common_neighbors() {
+    let (dim, mut graph) = (6, Graph::empty(6));
+    let lines = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3), (4, 1), (4, 2), (5, 1), (5, 2), (5, 4)];
+    lines.into_iter().for_each(|(a, b)| graph.set_line(a, b));
+    let separated = separated(dim, &[]);
+    let mut expected = BTreeSet::new();
+    for code in orders(dim).iter().map(|order| extension(&graph, order)).collect::<BTreeSet<_>>() {
+        assert_eq!(essential_graph(&graph_of(dim, code), &separated), graph);
+        for (a, b) in arrows(dim, code) {
+            let turned = code & !arrow(dim, a, b) | arrow(dim, b, a);
+            if is_acyclic(dim, turned) {
+                expected.insert(essential_graph(&graph_of(dim, turned), &separated));
+            }
+        }
+    }
+    expected.remove(&graph);
+    let (data, _) = simulate(dim, 0.5, &[Set::empty(dim)], 30, 7);
+    let statistics = Statistics::new(&environments(&data), Intercepts::None, &Progress::default()).unwrap();
+    let moves = all_moves(&graph, Phase::Turning, &mut Score::new(&statistics, None)).unwrap();
+    let found = moves.iter().map(|step| essential_graph(&step.apply(&graph), &separated)).collect();
+    assert_eq!(expected, found);
+    let is_there = |u, c| moves.iter().any(|m| (m.source, m.target) == (u, 1) && m.clique == Set::of(dim, c));
+    assert!(is_there(0, [2, 4]) && is_there(4, [0, 2]));
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod fits;
 mod golden;
 mod optimum;
 
+use super::essential::consistent_extension;
 use super::graph::Graph;
 use super::set::Set;
 use super::statistics::Environment;
@@ -21,8 +22,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 /// A DAG is a number: bit a·d + b is the arrow a → b.
 struct Catalogue {
     dim: usize,
-    class_of: HashMap<u32, usize>,
-    classes: Vec<Vec<u32>>,
+    class_of: HashMap<u64, usize>,
+    classes: Vec<Vec<u64>>,
 }
 
 impl Catalogue {
@@ -41,8 +42,8 @@ impl Catalogue {
                 classes.entry(properties(dim, code, targets)).or_insert_with(Vec::new).push(code);
             }
         }
-        let classes: Vec<Vec<u32>> = classes.into_values().collect();
-        let of = |(class, codes): (usize, &Vec<u32>)| {
+        let classes: Vec<Vec<u64>> = classes.into_values().collect();
+        let of = |(class, codes): (usize, &Vec<u64>)| {
             codes.iter().map(move |&code| (code, class)).collect::<Vec<_>>()
         };
         let class_of = classes.iter().enumerate().flat_map(of).collect();
@@ -65,16 +66,16 @@ impl Catalogue {
     }
 }
 
-fn arrow(dim: usize, a: usize, b: usize) -> u32 {
+fn arrow(dim: usize, a: usize, b: usize) -> u64 {
     1 << (a * dim + b)
 }
 
-fn arrows(dim: usize, code: u32) -> Vec<(usize, usize)> {
+fn arrows(dim: usize, code: u64) -> Vec<(usize, usize)> {
     let all = (0..dim * dim).filter(|at| code >> at & 1 == 1);
     all.map(|at| (at / dim, at % dim)).collect()
 }
 
-fn is_acyclic(dim: usize, code: u32) -> bool {
+fn is_acyclic(dim: usize, code: u64) -> bool {
     let mut left: Vec<usize> = (0..dim).collect();
     loop {
         let root = |&&b: &&usize| left.iter().all(|&a| code & arrow(dim, a, b) == 0);
@@ -86,9 +87,9 @@ fn is_acyclic(dim: usize, code: u32) -> bool {
 }
 
 /// Adjacencies, colliders, and adjacencies without the arrows into each target.
-type Properties = (u32, u64, Vec<u32>);
+type Properties = (u64, u64, Vec<u64>);
 
-fn properties(dim: usize, code: u32, targets: &[Set]) -> Properties {
+fn properties(dim: usize, code: u64, targets: &[Set]) -> Properties {
     let has = |a: usize, b: usize| code & arrow(dim, a, b) != 0;
     let joined = |skip: &dyn Fn(usize) -> bool| {
         let kept = arrows(dim, code).into_iter().filter(|&(_, b)| !skip(b));
@@ -104,15 +105,33 @@ fn properties(dim: usize, code: u32, targets: &[Set]) -> Properties {
     (joined(&|_| false), colliders, cut)
 }
 
-fn graph_of(dim: usize, code: u32) -> Graph {
+fn graph_of(dim: usize, code: u64) -> Graph {
     let mut graph = Graph::empty(dim);
     arrows(dim, code).into_iter().for_each(|(a, b)| graph.set_arrow(a, b));
     graph
 }
 
-fn code_of(dag: &Graph) -> u32 {
+fn code_of(dag: &Graph) -> u64 {
     assert!(dag.lines().is_empty());
     dag.arrows().into_iter().fold(0, |code, (a, b)| code | arrow(dag.dim(), a, b))
+}
+
+/// All orders of some variables.
+fn orders(dim: usize) -> Vec<Vec<usize>> {
+    let mut orders: Vec<Vec<usize>> = vec![vec![]];
+    for i in 0..dim {
+        let place =
+            |order: Vec<usize>| (0..=order.len()).map(move |at| [&order[..at], &[i], &order[at..]].concat());
+        orders = orders.into_iter().flat_map(place).collect();
+    }
+    orders
+}
+
+/// The DAG that [`consistent_extension`] makes of an essential graph with an order.
+fn extension(graph: &Graph, order: &[usize]) -> u64 {
+    let parents = consistent_extension(graph, order).unwrap();
+    let into = |b: usize| parents[b].iter().fold(0, |code, &a| code | arrow(graph.dim(), a, b));
+    (0..graph.dim()).fold(0, |code, b| code | into(b))
 }
 
 fn sets(dim: usize, targets: &[&[usize]]) -> Vec<Set> {
