@@ -103,6 +103,7 @@ pub mod predict;
 pub mod prelude;
 mod progress;
 mod report;
+mod rival;
 pub mod sample;
 pub mod simulate;
 mod stderr;

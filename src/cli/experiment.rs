@@ -5,7 +5,7 @@ use super::progress::ProgressDisplay;
 use super::{print, print_report};
 use crate::experiment::{
     ExperimentPlan, Figure1, Figure1Numbers, Measure, MethodRun, Observer, Runner, Shard, Summary,
-    box_panels, end_programs, medians_text, published_text, seconds_text, significance_text, summaries,
+    box_panels, beside_published_text, end_programs, medians_text, published_text, seconds_text, significance_text, summaries,
 };
 use crate::plot::{check_picture_path, write_grid, write_picture};
 use crate::stderr::say;
@@ -40,6 +40,9 @@ Examples:
   # The paper's Figure 1
   skds experiment figure1 -o figure1.svg
 
+  # The paper's comparison on the first five datasets of each system
+  skds experiment run experiments/paper.toml -o results/paper --datasets 5
+
   # The third of eight parts of the paper's experiment
   skds experiment run experiments/paper.toml -o results/paper --shard 3/8")]
 pub(super) struct Args {
@@ -69,6 +72,9 @@ struct RunArgs {
     /// Compute only the I-th of N parts
     #[arg(long, value_name = "I/N", default_value = "1/1")]
     shard: Shard,
+    /// Use only the first N datasets of each system
+    #[arg(long, value_name = "N")]
+    datasets: Option<u64>,
     /// Print one JSON object instead of text
     #[arg(long)]
     json: bool,
@@ -105,6 +111,9 @@ struct ResultArgs {
     /// Use the cells that are there, even if others are missing
     #[arg(long)]
     partial: bool,
+    /// Use only the first N datasets of each system
+    #[arg(long, value_name = "N")]
+    datasets: Option<u64>,
 }
 
 #[derive(clap::Args)]
@@ -143,6 +152,7 @@ struct RunReport {
 struct TableReport {
     mse: Vec<Summary>,
     w2: Vec<Summary>,
+    sinkhorn: Vec<Summary>,
 }
 
 impl Command for Args {
@@ -161,7 +171,7 @@ fn run(args: &Args) -> Result<()> {
 }
 
 fn run_plan(args: &RunArgs) -> Result<()> {
-    let plan = ExperimentPlan::read(&args.plan)?;
+    let plan = ExperimentPlan::read(&args.plan)?.with_datasets(args.datasets)?;
     let runner = Runner { plan: &plan, folder: &args.output };
     let start = Instant::now();
     let progress = Arc::new(Progress::default());
@@ -198,7 +208,7 @@ fn run_plan(args: &RunArgs) -> Result<()> {
 impl ResultArgs {
     /// The plan, and its cells: all, or with `--partial` those that there are.
     fn read(&self) -> Result<(ExperimentPlan, Vec<MethodRun>)> {
-        let plan = ExperimentPlan::read(&self.plan)?;
+        let plan = ExperimentPlan::read(&self.plan)?.with_datasets(self.datasets)?;
         let runner = Runner { plan: &plan, folder: &self.output };
         if !self.partial {
             let cells = runner.collect()?;
@@ -219,7 +229,9 @@ impl ResultArgs {
 fn print_table(args: &TableArgs) -> Result<()> {
     let (plan, cells) = args.results.read()?;
     if args.json {
-        let report = TableReport { mse: summaries(&cells, Measure::Mse), w2: summaries(&cells, Measure::W2) };
+        let of = |measure| summaries(&cells, measure);
+        let report =
+            TableReport { mse: of(Measure::Mse), w2: of(Measure::W2), sinkhorn: of(Measure::Sinkhorn) };
         return super::print_json(&report);
     }
     for measure in Measure::ALL {
@@ -228,6 +240,9 @@ fn print_table(args: &TableArgs) -> Result<()> {
         if !published.is_empty() {
             print(&format!("{published}\n"))?;
         }
+    }
+    if !plan.published.is_empty() {
+        print(&format!("{}\n", beside_published_text(&plan, &cells)))?;
     }
     for system in &plan.systems {
         for measure in Measure::ALL {

@@ -54,6 +54,9 @@ fn check_options(args: &Args, recipe: &Recipe) -> Result<()> {
         (Some(_), Some(_)) => {
             Err(Error::invalid("--bootstrap is given with the solver adam, expected the exact solver"))
         }
+        (None, Some(_)) if recipe.solver.rival().is_some() => {
+            Err(Error::invalid("--bootstrap is given with --method, expected a diffusion for it"))
+        }
         (None, Some(count)) => check_resamples(count, 1.0),
         (None, None) if args.adam.resume => {
             Err(Error::invalid("--resume is given with the exact solver, which keeps no checkpoints"))

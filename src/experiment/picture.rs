@@ -63,6 +63,7 @@ fn panel(plan: &ExperimentPlan, cells: &[MethodRun], system: &str, measure: Meas
         x_label: match measure {
             Measure::Mse => "mean squared error of means".into(),
             Measure::W2 => "squared 2-Wasserstein distance".into(),
+            Measure::Sinkhorn => "Sinkhorn divergence".into(),
         },
         scale: Scale::Log,
         groups,

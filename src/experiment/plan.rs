@@ -164,6 +164,18 @@ impl ExperimentPlan {
         Ok(())
     }
 
+    /// The same plan with only the first datasets of each system, if a number is given.
+    pub fn with_datasets(self, first: Option<u64>) -> Result<ExperimentPlan> {
+        match first {
+            None => Ok(self),
+            Some(count) if (1..=self.datasets).contains(&count) => Ok(ExperimentPlan { datasets: count, ..self }),
+            Some(count) => Err(Error::invalid(format!(
+                "asked for {count} datasets of each system, expected 1 to {} as in the plan",
+                self.datasets
+            ))),
+        }
+    }
+
     /// The methods to run on a system, in the plan's order.
     pub fn methods_for(&self, system: &SystemPlan) -> Vec<&MethodPlan> {
         self.methods.iter().filter(|m| m.systems.is_empty() || m.systems.contains(&system.name)).collect()
@@ -202,6 +214,9 @@ mod tests {
         let mut parts: Vec<_> = (1..=7).flat_map(|number| plan.places(Shard { number, of: 7 })).collect();
         parts.sort_by_key(|place| (place.system, place.seed));
         assert_eq!(parts, whole);
+        let few = plan.clone().with_datasets(Some(2)).unwrap();
+        assert_eq!(few.places(Shard { number: 1, of: 1 }).len(), 2 * plan.systems.len());
+        assert!(plan.clone().with_datasets(Some(0)).is_err() && plan.clone().with_datasets(Some(51)).is_err());
         assert_eq!("2/3".parse::<Shard>().unwrap(), Shard { number: 2, of: 3 });
         assert!(["0/3", "4/3", "1", "a/b", "1/0"].iter().all(|text| text.parse::<Shard>().is_err()));
     }

@@ -24,10 +24,12 @@ pub(crate) enum Measure {
     Mse,
     /// Squared 2-Wasserstein distance.
     W2,
+    /// The Sinkhorn divergence.
+    Sinkhorn,
 }
 
 impl Measure {
-    /// Both distances.
+    /// The distances of pictures and tests.
     pub(crate) const ALL: [Measure; 2] = [Measure::Mse, Measure::W2];
 
     /// The name in tables.
@@ -35,6 +37,7 @@ impl Measure {
         match self {
             Measure::Mse => "MSE",
             Measure::W2 => "W2",
+            Measure::Sinkhorn => "Sinkhorn",
         }
     }
 
@@ -42,7 +45,8 @@ impl Measure {
     pub(super) fn published(self, of: &Published) -> &BTreeMap<String, f64> {
         match self {
             Measure::Mse => &of.mse,
-            Measure::W2 => &of.w2,
+            // The published W2 is a Sinkhorn divergence.
+            Measure::W2 | Measure::Sinkhorn => &of.w2,
         }
     }
 
@@ -51,6 +55,7 @@ impl Measure {
         scores.as_ref().map_or(f64::INFINITY, |scores| match self {
             Measure::Mse => scores.mse,
             Measure::W2 => scores.w2,
+            Measure::Sinkhorn => scores.sinkhorn,
         })
     }
 }
@@ -194,6 +199,30 @@ pub(crate) fn published_text(plan: &ExperimentPlan, measure: Measure) -> String 
     lines.join("\n")
 }
 
+/// Medians of the exact W2 and of the Sinkhorn divergence beside the published W2, which is a Sinkhorn divergence.
+pub(crate) fn beside_published_text(plan: &ExperimentPlan, cells: &[MethodRun]) -> String {
+    let (exact, blurred) = (summaries(cells, Measure::W2), summaries(cells, Measure::Sinkhorn));
+    let (systems, methods) = (names(cells, |cell| &cell.system), names(cells, |cell| &cell.method));
+    let width = methods.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(8);
+    let mut lines = vec!["W2 exact / Sinkhorn divergence / as published (medians)".to_string()];
+    let head: String = systems.iter().map(|name| format!("{name:>24}")).collect();
+    lines.push(format!("{:<width$}{head}", ""));
+    for method in methods {
+        let of = |system: &&str| {
+            let median = |all: &[Summary]| {
+                let own = all.iter().find(|s| s.system == **system && s.method == method);
+                own.map_or("–".into(), |own| format!("{:.1}", own.median))
+            };
+            let published = plan.published.iter().find(|published| published.method == method);
+            let published = published.and_then(|published| published.w2.get(*system));
+            let published = published.map_or("–".into(), |value| value.to_string());
+            format!("{:>24}", format!("{} / {} / {published}", median(&exact), median(&blurred)))
+        };
+        lines.push(format!("{method:<width$}{}", systems.iter().map(of).collect::<String>()));
+    }
+    lines.join("\n")
+}
+
 /// Median seconds that methods take to fit, and to predict all test interventions of a dataset, by system.
 pub(crate) fn seconds_text(cells: &[MethodRun]) -> String {
     let (systems, methods) = (names(cells, |cell| &cell.system), names(cells, |cell| &cell.method));
@@ -281,6 +310,21 @@ mod tests {
         assert_eq!((all[1].method.as_str(), all[1].unstable), ("bad", 4));
         let text = medians_text(&cells(), Measure::Mse);
         assert!(text.contains("good") && text.contains("0.700 (") && text.contains("4!"), "{text}");
+    }
+
+    #[test]
+    fn both_distances_are_beside_the_published_one() {
+        let plan: ExperimentPlan = toml::from_str(
+            "datasets = 4\n[[system]]\nname = \"S\"\nsettings = { system = \"sde\" }\n[[method]]\nname = \"good\"\n\
+             kind = \"diagonal\"\n[[published]]\nmethod = \"good\"\nw2 = { S = 3.5 }",
+        )
+        .unwrap();
+        let mut cells = cells();
+        cells.iter_mut().flat_map(|cell| &mut cell.rows).for_each(|row| {
+            row.scores.iter_mut().for_each(|scores| scores.sinkhorn = 0.5 * scores.w2);
+        });
+        let text = beside_published_text(&plan, &cells);
+        assert!(text.contains("7.0 / 3.5 / 3.5") && text.lines().any(|l| l.starts_with("bad") && l.ends_with("/ –")), "{text}");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::model::{Intervals, LawKind, Member, Parameters, Penalty, PenaltyKind}
 use crate::objective::Estimator;
 use crate::solve::moments::Tolerance;
 use crate::solve::{Design, ExactSolver, ExactSpec, fits_at_once};
-use crate::{Progress, Result};
+use crate::{Error, Progress, Result};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
@@ -24,6 +24,12 @@ impl PreparedFit {
     /// 95 % intervals of every parameter, from `count` fits to rows drawn with replacement from each environment. They use the
     /// settings, or the average of settings, of the fit to all rows. `progress` counts fits.
     pub fn bootstrap(&self, tuning: Option<&Tuning>, count: usize, progress: &Progress) -> Result<Intervals> {
+        if let Some(rival) = self.recipe.solver.rival() {
+            return Err(Error::invalid(format!(
+                "resamples are given with the method {}, expected a diffusion for them",
+                rival.kind()
+            )));
+        }
         let d = self.data.dim();
         let features = self.design.features(d);
         bounds::check_resamples(count, (d * (features + self.data.environments())) as f64)?;

@@ -45,13 +45,14 @@ pub struct ExactFit {
 }
 
 impl PreparedFit {
-    /// How many fits [`solve`](Self::solve) will make. Its progress counts up to this.
+    /// How many fits [`solve`](Self::solve) will make, or the work of a rival method in its own units. Its progress counts up to this.
     pub fn fit_count(&self) -> u64 {
         match &self.recipe.solver {
             Solver::Tuned { .. } => {
                 select::fit_count(self.recipe.kernel, &self.targets, self.knows_targets())
             }
             Solver::Chosen { .. } => self.model_choice(None).map_or(1, |choice| choice.fits()),
+            Solver::Rival(rival) => rival.work(&self.data),
             _ => 1,
         }
     }
@@ -67,6 +68,7 @@ impl PreparedFit {
             Solver::Exact { .. } => self.solve_once(gpu, progress),
             Solver::Moments(_) | Solver::Structural(_) => self.solve_by_moments(progress),
             Solver::Chosen { .. } => self.solve_chosen(gpu, progress),
+            Solver::Rival(rival) => self.solve_rival(rival, progress),
             Solver::Adam { .. } => {
                 Err(Error::invalid("the solver is adam, expected the exact one to solve with"))
             }

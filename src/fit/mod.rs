@@ -18,6 +18,7 @@ mod knowledge;
 mod loss;
 mod prepared;
 mod recipe;
+mod rival;
 mod select;
 mod settings;
 mod settle;
@@ -41,8 +42,11 @@ pub use exact::ExactFit;
 pub use fingerprint::Fingerprint;
 pub use knowledge::{FORBIDDEN, Knowledge, REQUIRED};
 pub use loss::{LossSettings, ModelLoss};
+pub use crate::rival::RivalKind;
 pub use prepared::PreparedFit;
-pub use recipe::{AdamRecipe, CandidateSet, DriftForm, FixedSettings, PenaltyStrength, Recipe, Solver};
+pub use recipe::{
+    AdamRecipe, CandidateSet, DriftForm, FixedSettings, PenaltyStrength, Recipe, RivalRecipe, Solver,
+};
 pub use settings::Settings;
 pub(crate) use stabilize::MARGIN;
 pub use stabilize::{Stability, WidestVariable};

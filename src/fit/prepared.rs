@@ -70,6 +70,12 @@ impl PreparedFit {
 
     fn prepare(data: &Dataset, settings: &Settings, knowledge: Option<Knowledge>) -> Result<PreparedFit> {
         let mut recipe = settings.settle()?;
+        if let (Some(rival), true) = (recipe.solver.rival(), knowledge.is_some()) {
+            return Err(Error::invalid(format!(
+                "known edges are given with the method {}, expected none: it cannot use them",
+                rival.kind()
+            )));
+        }
         let given = data;
         let units = recipe.standardize.then(|| Standardization::of(given));
         let data = units.as_ref().map_or_else(|| given.clone(), |units| units.apply(given));

@@ -4,11 +4,13 @@ use super::{
     EnvironmentsPerStep, EstimatorChoice, KernelChoice, ModelKind, PenaltyChoice, Settings, SolverChoice,
     TargetChoice,
 };
+use crate::data::Dataset;
 use crate::engine::OptimiserKind;
 use crate::kernel::{Bandwidth, KernelKind};
 use crate::model::basis::FeatureChoice;
 use crate::model::{Activation, IngoingScale, LawKind, Penalty};
 use crate::objective::{Estimator, Objective};
+use crate::rival::{RivalKind, RivalSettings};
 
 /// Everything that a fit depends on besides the data. [`Settings::settle`] returns it.
 #[derive(Clone, Debug, PartialEq)]
@@ -94,6 +96,8 @@ pub enum Solver {
         /// Which pairs.
         pairs: Estimator,
     },
+    /// A rival method.
+    Rival(RivalRecipe),
     /// Steps of Adam on batches.
     Adam {
         /// Which pairs of a batch.
@@ -103,6 +107,22 @@ pub enum Solver {
         /// The steps.
         adam: AdamRecipe,
     },
+}
+
+/// A rival method with its settings.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RivalRecipe(pub(super) RivalSettings);
+
+impl RivalRecipe {
+    /// Which method.
+    pub fn kind(&self) -> RivalKind {
+        self.0.kind()
+    }
+
+    /// What the progress of a fit to this data counts to.
+    pub(crate) fn work(&self, data: &Dataset) -> u64 {
+        self.0.work(data)
+    }
 }
 
 /// The candidates of a choice among linear models.
@@ -174,7 +194,7 @@ impl Solver {
             | Solver::Chosen { pairs, .. }
             | Solver::Tuned { pairs }
             | Solver::Adam { pairs, .. } => *pairs,
-            Solver::Moments(_) | Solver::Structural(_) => Estimator::V,
+            Solver::Moments(_) | Solver::Structural(_) | Solver::Rival(_) => Estimator::V,
         }
     }
 
@@ -182,7 +202,7 @@ impl Solver {
     pub fn fixed(&self) -> Option<&FixedSettings> {
         match self {
             Solver::Exact { fixed, .. } | Solver::Adam { fixed, .. } => Some(fixed),
-            Solver::Moments(_) | Solver::Structural(_) | Solver::Chosen { .. } | Solver::Tuned { .. } => None,
+            _ => None,
         }
     }
 
@@ -198,7 +218,15 @@ impl Solver {
                 ingoing: adam.ingoing,
             }),
             Solver::Moments(strength) | Solver::Structural(strength) => Some(*strength),
-            Solver::Chosen { .. } | Solver::Tuned { .. } => None,
+            Solver::Rival(_) | Solver::Chosen { .. } | Solver::Tuned { .. } => None,
+        }
+    }
+
+    /// The rival method, if it is one.
+    pub fn rival(&self) -> Option<&RivalRecipe> {
+        match self {
+            Solver::Rival(rival) => Some(rival),
+            _ => None,
         }
     }
 
@@ -214,6 +242,9 @@ impl Solver {
 impl Recipe {
     /// Complete settings, which settle to this recipe again.
     pub fn to_settings(&self) -> Settings {
+        if let Solver::Rival(rival) = &self.solver {
+            return self.rival_settings(rival);
+        }
         let (fixed, adam, strength) = (self.solver.fixed(), self.solver.adam(), self.solver.strength());
         let (hidden, activation) = match self.form {
             DriftForm::Mlp { hidden, activation } => (Some(hidden), Some(activation)),
@@ -244,6 +275,11 @@ impl Recipe {
             Estimator::V => EstimatorChoice::V,
         });
         Settings {
+            method: None,
+            alpha: None,
+            layers: None,
+            epochs: None,
+            power_iterations: None,
             solver: Some(adam.map_or(SolverChoice::Exact, |adam| SolverChoice::of(adam.optimiser))),
             tune: adam.is_none().then_some(strength.is_none()),
             model: Some(self.form.kind()),

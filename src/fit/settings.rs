@@ -11,6 +11,7 @@ use crate::model::basis::FeatureChoice;
 use crate::model::{Activation, IngoingScale, LawKind};
 use crate::named::by_name;
 use crate::objective::Objective;
+use crate::rival::RivalKind;
 use serde::{Deserialize, Serialize};
 #[cfg(feature = "cli")]
 use {crate::Result, std::path::Path};
@@ -39,6 +40,17 @@ macro_rules! settings {
 }
 
 settings! {
+    /// A rival method in place of a diffusion. Of the settings below it has `lambda`, `hidden`, `batch`, `steps` and `learning_rate`
+    /// where it knows them, `standardize`, `targets` and `seed`.
+    "by_name::optional" method: RivalKind,
+    /// The level of the tests of a rival method.
+    alpha: f64,
+    /// Hidden layers of a rival method's networks.
+    layers: usize,
+    /// Passes over the data of a rival method.
+    epochs: usize,
+    /// Power iterations by which a rival method finds spectral norms.
+    power_iterations: usize,
     /// How the loss is minimised.
     "by_name::optional" solver: SolverChoice,
     /// Whether the exact solver chooses bandwidth and penalty by predictions of held-out data. By default it does so when neither is

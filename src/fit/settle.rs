@@ -15,6 +15,12 @@ use crate::{Error, Result};
 impl Settings {
     /// Decides every setting that was not given, and refuses settings that contradict each other.
     pub fn settle(&self) -> Result<Recipe> {
+        if let Some(kind) = self.method {
+            return self.settle_rival(kind);
+        }
+        if let Some(name) = self.rival_options().of_rivals_alone() {
+            return Err(Error::invalid(format!("{name} is given without a method, expected one that has it")));
+        }
         let form = self.form()?;
         self.check_law(&form)?;
         self.check_quadratic(&form)?;

@@ -5,7 +5,7 @@ use crate::engine::gpu::{DEFAULT_BUDGET, GpuEngine};
 use crate::engine::{Device, State};
 use crate::fit::{
     AdamRecipe, Edge, EstimatorChoice, KernelChoice, Knowledge, ModelKind, PenaltyChoice, PreparedFit,
-    Record, Settings, SolverChoice, Stability, Support, TrainingObserver, TrainingSchedule, Tuning,
+    Record, RivalKind, Settings, SolverChoice, Stability, Support, TrainingObserver, TrainingSchedule, Tuning,
     check_resamples,
 };
 use crate::kernel::Bandwidth;
@@ -81,6 +81,8 @@ impl Fit {
     }
 
     settings! {
+        /// A rival method in place of a diffusion: LLC, GIES, IGSP, DCDI-G or NODAGS.
+        method: RivalKind,
         /// The drift: linear, neural, or made of given functions.
         model: ModelKind,
         /// The functions that the drift of a basis model is made of.
@@ -178,6 +180,12 @@ impl Fit {
     fn solve(&self, prepared: &PreparedFit) -> Result<Fitted> {
         if let Some(count) = self.resamples {
             check_resamples(count, 1.0)?;
+        }
+        if let (Some(rival), Some(_)) = (prepared.recipe.solver.rival(), self.resamples) {
+            return Err(Error::invalid(format!(
+                "resamples are given with the method {}, expected a diffusion for them",
+                rival.kind()
+            )));
         }
         let gpu = self.gpu(Device::Cpu)?;
         let mut fit =

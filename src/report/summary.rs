@@ -14,6 +14,7 @@ impl ExactFit {
         };
         match &recipe.solver {
             Solver::Chosen { .. } => format!("{kind} model, chosen by how well it predicts held-out data"),
+            Solver::Rival(rival) => format!("{} ({})", rival.kind().label(), rival.kind()),
             Solver::Moments(_) => format!("KDS by moments, {kind} model, {penalty}"),
             Solver::Structural(_) => format!("structural equations, {kind} model, {penalty}"),
             _ => {
@@ -73,6 +74,7 @@ impl ExactFit {
             (None, Solver::Chosen { .. }) => {
                 format!("Fitted and compared all settings in {seconds:.3} s.")
             }
+            (None, Solver::Rival(_)) => format!("Fitted in {seconds:.3} s."),
             (None, _) => format!("Computed the minimum from means and covariances in {seconds:.3} s."),
         }];
         if let (Some(loss), Some(penalty)) = (self.loss, self.penalty) {

@@ -2,16 +2,28 @@
 //!
 //! | method | what it learns | file |
 //! |---|---|---|
-//! | LLC | linear equations with feedback, from means and covariances | `llc` |
+//! | LLC | linear equations with feedback, from covariances under interventions | `llc` |
 //! | GIES | a linear acyclic graph, by a greedy search over equivalence classes | `gies` |
 //! | IGSP | a linear acyclic graph, by permutations and tests | `igsp` |
 //! | DCDI-G | an acyclic graph of networks with Gaussian noise | `dcdi` |
 //! | NODAGS | contractive networks with feedback | `nodags` |
 //!
 //! All take standardised data and know which variables each environment intervenes on. None of them learns an effect of the
-//! intervention: a variable that is intervened on has no equation in that environment.
+//! intervention itself.
 
-use crate::Matrix;
+mod dcdi;
+mod gies;
+mod igsp;
+mod llc;
+mod nodags;
+mod settings;
+
+pub(crate) use settings::{Options, RivalSettings};
+pub use settings::RivalKind;
+
+use crate::data::Dataset;
+use crate::model::{Drift, EquationsDrift, Noise, Parameters};
+use crate::{Matrix, Progress, Result};
 
 /// x_j = intercepts_j + Σ_i effects_ji x_i + √variances_j ε_j with independent standard normal ε.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,4 +58,61 @@ pub(crate) struct NetworkEquations {
     pub scale_weights: Matrix<f64>,
     /// d: the constant part of log_scale.
     pub scale_biases: Vec<f64>,
+}
+
+impl RivalSettings {
+    /// What progress counts to.
+    pub(crate) fn work(&self, data: &Dataset) -> u64 {
+        match self {
+            RivalSettings::Llc(settings) => settings.work(data),
+            RivalSettings::Gies(settings) => settings.work(data),
+            RivalSettings::Igsp(settings) => settings.work(data),
+            RivalSettings::Dcdi(settings) => settings.work(data),
+            RivalSettings::Nodags(settings) => settings.work(data),
+        }
+    }
+
+    /// Learns from standardised data. The result has the form of a diffusion at rest: its law is structural.
+    pub(crate) fn fit(&self, data: &Dataset, seed: u64, progress: &Progress) -> Result<Parameters<f64>> {
+        Ok(match self {
+            RivalSettings::Llc(settings) => llc::fit(data, settings, seed, progress)?.into_parameters(),
+            RivalSettings::Gies(settings) => gies::fit(data, settings, seed, progress)?.into_parameters(),
+            RivalSettings::Igsp(settings) => igsp::fit(data, settings, seed, progress)?.into_parameters(),
+            RivalSettings::Dcdi(settings) => dcdi::fit(data, settings, seed, progress)?.into_parameters(),
+            RivalSettings::Nodags(settings) => nodags::fit(data, settings, seed, progress)?.into_parameters(),
+        })
+    }
+}
+
+impl LinearEquations {
+    /// 0 = (effects − I) x + intercepts + noise.
+    fn into_parameters(self) -> Parameters<f64> {
+        let d = self.intercepts.len();
+        let weights = Matrix::from_fn(d, d, |j, i| if i == j { -1.0 } else { self.effects[(j, i)] });
+        let log_noise = self.variances.iter().map(|variance| 0.5 * variance.ln()).collect();
+        let noise = Noise::Diagonal { log_noise };
+        Parameters { drift: Drift::linear(weights), biases: self.intercepts, noise, shift: None, log_scale: None }
+    }
+}
+
+impl NetworkEquations {
+    fn into_parameters(self) -> Parameters<f64> {
+        let h = self.first_biases.cols();
+        let stacked = |part: fn(&(Matrix<f64>, Matrix<f64>)) -> &Matrix<f64>| {
+            let all: Vec<f64> = self.inner.iter().flat_map(|layer| part(layer).as_slice().iter().copied()).collect();
+            Matrix::from_rows(all.len() / h, h, all)
+        };
+        let (inner_weights, inner_biases) = (stacked(|layer| &layer.0), stacked(|layer| &layer.1));
+        let drift = EquationsDrift {
+            slope: self.slope,
+            first_weights: self.first_weights,
+            first_biases: self.first_biases,
+            inner_weights,
+            inner_biases,
+            mean_weights: self.mean_weights,
+            scale_weights: self.scale_weights,
+        };
+        let noise = Noise::Diagonal { log_noise: self.scale_biases };
+        Parameters { drift: drift.into(), biases: self.mean_biases, noise, shift: None, log_scale: None }
+    }
 }

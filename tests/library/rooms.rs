@@ -15,6 +15,7 @@ const ROOMS: &[&[&str]] = &[
     &["engine"],
     &["sample"],
     &["solve"],
+    &["rival"],
     &["fit"],
     &["predict"],
     &["metric"],

@@ -3,8 +3,8 @@
 use crate::Result;
 use crate::cli::device::DeviceArgs;
 use crate::fit::{
-    EnvironmentsPerStep, EstimatorChoice, KernelChoice, ModelKind, PenaltyChoice, Settings, SolverChoice,
-    TargetChoice,
+    EnvironmentsPerStep, EstimatorChoice, KernelChoice, ModelKind, PenaltyChoice, RivalKind, Settings,
+    SolverChoice, TargetChoice,
 };
 use crate::kernel::Bandwidth;
 use crate::model::basis::FeatureChoice;
@@ -52,6 +52,9 @@ Examples:
   # Structural equations: each row has its own, constant noise
   skds fit train.npz -o model.safetensors --law structural
 
+  # Another method: greedy interventional equivalence search
+  skds fit train.npz -o model.safetensors --method gies
+
   # The paper's settings for linear systems
   skds fit train.npz -o model.safetensors --solver adam --bandwidth 7 --lambda 0.1
 
@@ -69,6 +72,8 @@ pub(in crate::cli) struct Args {
     pub(super) data: DataArgs,
     #[command(flatten)]
     model: ModelArgs,
+    #[command(flatten)]
+    rival: RivalArgs,
     #[command(flatten)]
     loss: LossArgs,
     #[command(flatten)]
@@ -146,6 +151,30 @@ struct ModelArgs {
     /// it stable, and the report says how much this raises the loss.
     #[arg(long)]
     no_stabilize: bool,
+}
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Other methods")]
+struct RivalArgs {
+    /// Learn structural equations by another method instead: llc, gies, igsp, dcdi or nodags
+    ///
+    /// The model can be sampled, evaluated and drawn like any other. --lambda is the weight of the method's penalty (llc, gies,
+    /// dcdi, nodags); dcdi also has --hidden, --steps, --batch and --learning-rate, and nodags --batch and --learning-rate.
+    /// Defaults are those published for linear diffusions.
+    #[arg(long, value_name = "NAME")]
+    method: Option<RivalKind>,
+    /// Level of the tests of igsp [default: 0.003]
+    #[arg(long, allow_hyphen_values = true)]
+    alpha: Option<f64>,
+    /// Hidden layers of the networks of dcdi and nodags [default: 1]
+    #[arg(long)]
+    layers: Option<usize>,
+    /// Passes over the data of nodags [default: 100]
+    #[arg(long)]
+    epochs: Option<usize>,
+    /// Power iterations per step by which nodags finds spectral norms [default: 10]
+    #[arg(long, value_name = "N")]
+    power_iterations: Option<usize>,
 }
 
 #[derive(clap::Args)]
@@ -255,9 +284,14 @@ impl Args {
             Some(path) => Settings::read(path)?,
             None => Settings::default(),
         };
-        let Args { data, model, loss, choice, adam, .. } = self;
+        let Args { data, rival, model, loss, choice, adam, .. } = self;
         let unknown = data.targets.as_deref() == Some(Path::new(TargetChoice::Unknown.name()));
         let given = Settings {
+            method: rival.method,
+            alpha: rival.alpha,
+            layers: rival.layers,
+            epochs: rival.epochs,
+            power_iterations: rival.power_iterations,
             solver: choice.solver,
             tune: choice.tune.then_some(true),
             model: model.model,

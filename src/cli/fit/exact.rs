@@ -45,7 +45,8 @@ pub(super) fn run(args: &Args, prepared: &PreparedFit, gpu: Option<&GpuEngine>) 
     let start = Instant::now();
     let progress = Arc::new(Progress::default());
     let display = if json { ProgressDisplay::json } else { ProgressDisplay::new };
-    let shown = display("fits", progress.clone(), prepared.fit_count());
+    let units = if prepared.recipe.solver.rival().is_some() { "parts" } else { "fits" };
+    let shown = display(units, progress.clone(), prepared.fit_count());
     let mut fit = prepared.solve(gpu, &progress)?;
     drop(shown);
     let seconds = start.elapsed().as_secs_f64();
@@ -59,7 +60,7 @@ pub(super) fn run(args: &Args, prepared: &PreparedFit, gpu: Option<&GpuEngine>) 
     let leading = fit.tuning.as_ref().map(|tuning| &tuning.settings[tuning.leading]);
     let answer = Report {
         model: path,
-        solver: "exact",
+        solver: prepared.recipe.solver.rival().map_or("exact", |rival| rival.kind().name()),
         device: gpu.map_or_else(|| "cpu".into(), Engine::<f32>::device),
         loss: fit.loss,
         penalty: fit.penalty,

@@ -31,11 +31,6 @@ impl Independence {
         Independence { rows: rows as f64, correlations, alpha, known: HashMap::new() }
     }
 
-    /// The number of variables.
-    pub(super) fn dim(&self) -> usize {
-        self.correlations.rows()
-    }
-
     /// Whether the test does not reject that i and j are independent given a set, at the level α.
     pub(super) fn holds(&mut self, i: usize, j: usize, given: Nodes) -> bool {
         let key = (i.min(j), i.max(j), given);

@@ -1,7 +1,7 @@
 //! Memory and work of a fit, estimated before anything is read.
 
 use super::FitRequest;
-use crate::fit::{AdamRecipe, DriftForm, EnvironmentsPerStep, Solver, considers_pairs};
+use crate::fit::{AdamRecipe, DriftForm, EnvironmentsPerStep, RivalKind, Solver, considers_pairs};
 use crate::model::PenaltyKind;
 use crate::model::basis::FeatureChoice;
 use crate::objective::Objective;
@@ -15,6 +15,15 @@ pub(super) fn estimate(request: &FitRequest, sizes: &Sizes) -> Estimate {
     let Ok(recipe) = request.settings.settle() else { return Estimate::default() };
     // A number per pair of variables, for as many passes as are kept at once.
     let known = if request.edges.is_empty() { 0.0 } else { 64.0 * d * d };
+    if let Solver::Rival(rival) = &recipe.solver {
+        let operations = match rival.kind() {
+            RivalKind::Llc | RivalKind::Gies | RivalKind::Igsp => 4.0 * sizes.rows * d * d + 500.0 * d.powi(4),
+            // Some 150 000 steps of 64 rows, and 100 passes over all rows, by networks of each variable.
+            RivalKind::Dcdi => 150_000.0 * 64.0 * 40.0 * d * d,
+            RivalKind::Nodags => 100.0 * sizes.rows * 100.0 * d * d,
+        };
+        return Estimate { bytes: 4.0 * sizes.samples() + 2e8, operations };
+    }
     if let Solver::Adam { adam: AdamRecipe { steps, batch, envs_per_step, .. }, .. } = &recipe.solver {
         let width = match recipe.form {
             DriftForm::Mlp { hidden, .. } => d * hidden as f64,

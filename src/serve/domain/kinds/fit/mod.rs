@@ -48,6 +48,9 @@ impl Kind for FitRequest {
                     "bootstrap is given with the solver adam, expected the exact solver",
                 ));
             }
+            if recipe.solver.rival().is_some() {
+                return Err(ServiceError::invalid("bootstrap is given with a method, expected a diffusion for it"));
+            }
             // The memory for all resamples is part of the estimate.
             check_resamples(resamples, 0.0)?;
         }
