@@ -5,7 +5,8 @@ use super::progress::ProgressDisplay;
 use super::{print, print_report};
 use crate::experiment::{
     ExperimentPlan, Figure1, Figure1Numbers, Measure, MethodRun, Observer, Runner, Shard, Summary,
-    box_panels, beside_published_text, end_programs, medians_text, published_text, seconds_text, significance_text, summaries,
+    beside_published_text, box_panels, end_programs, medians_text, published_text, seconds_text,
+    significance_text, summaries,
 };
 use crate::plot::{check_picture_path, write_grid, write_picture};
 use crate::stderr::say;

@@ -2,6 +2,7 @@
 
 mod adam;
 mod args;
+mod choose;
 mod display;
 mod exact;
 #[cfg(feature = "serve")]

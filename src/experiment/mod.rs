@@ -21,6 +21,7 @@ pub use plan::{DatasetPlace, ExperimentPlan, MethodPlan, Published, Shard, Syste
 pub(crate) use program::end_programs;
 pub use run::{InterventionResult, MethodRun, Observer, Runner};
 pub(crate) use table::{
-    Measure, Summary, beside_published_text, medians_text, published_text, seconds_text, significance_text, summaries,
+    Measure, Summary, beside_published_text, medians_text, published_text, seconds_text, significance_text,
+    summaries,
 };
 pub use wilcoxon::{Wilcoxon, wilcoxon_below};

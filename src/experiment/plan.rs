@@ -168,7 +168,9 @@ impl ExperimentPlan {
     pub fn with_datasets(self, first: Option<u64>) -> Result<ExperimentPlan> {
         match first {
             None => Ok(self),
-            Some(count) if (1..=self.datasets).contains(&count) => Ok(ExperimentPlan { datasets: count, ..self }),
+            Some(count) if (1..=self.datasets).contains(&count) => {
+                Ok(ExperimentPlan { datasets: count, ..self })
+            }
             Some(count) => Err(Error::invalid(format!(
                 "asked for {count} datasets of each system, expected 1 to {} as in the plan",
                 self.datasets
@@ -216,7 +218,9 @@ mod tests {
         assert_eq!(parts, whole);
         let few = plan.clone().with_datasets(Some(2)).unwrap();
         assert_eq!(few.places(Shard { number: 1, of: 1 }).len(), 2 * plan.systems.len());
-        assert!(plan.clone().with_datasets(Some(0)).is_err() && plan.clone().with_datasets(Some(51)).is_err());
+        assert!(
+            plan.clone().with_datasets(Some(0)).is_err() && plan.clone().with_datasets(Some(51)).is_err()
+        );
         assert_eq!("2/3".parse::<Shard>().unwrap(), Shard { number: 2, of: 3 });
         assert!(["0/3", "4/3", "1", "a/b", "1/0"].iter().all(|text| text.parse::<Shard>().is_err()));
     }

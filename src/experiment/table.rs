@@ -324,7 +324,11 @@ mod tests {
             row.scores.iter_mut().for_each(|scores| scores.sinkhorn = 0.5 * scores.w2);
         });
         let text = beside_published_text(&plan, &cells);
-        assert!(text.contains("7.0 / 3.5 / 3.5") && text.lines().any(|l| l.starts_with("bad") && l.ends_with("/ –")), "{text}");
+        assert!(
+            text.contains("7.0 / 3.5 / 3.5")
+                && text.lines().any(|l| l.starts_with("bad") && l.ends_with("/ –")),
+            "{text}"
+        );
     }
 
     #[test]

@@ -77,24 +77,17 @@ impl Checkpoint {
         let Some(AdamRecipe { steps, .. }) = problem.recipe.solver.adam() else {
             return Err(Error::file(path, "is of a fit by adam, expected one by the exact solver"));
         };
-        // The number of steps may grow; all other settings must be the same.
-        let found = as_json(&Settings { steps: Some(*steps), ..checkpoint.settings.clone() });
-        let expected = as_json(&problem.recipe.to_settings());
-        let keys = found.keys().chain(expected.keys());
-        if let Some(key) = keys.into_iter().find(|key| found.get(*key) != expected.get(*key)) {
-            let text = |map: &Map<String, Value>| map.get(key).map_or("nothing".into(), Value::to_string);
-            return Err(Error::file(
-                path,
-                format!(
-                    "was written with other settings: found {key} = {}, expected {}",
-                    text(&found),
-                    text(&expected)
-                ),
-            ));
-        }
-        if checkpoint.state.steps > *steps {
-            let found = checkpoint.state.steps;
-            return Err(Error::file(path, format!("has taken {found} steps, expected at most {steps}")));
+        let taken = checkpoint.state.steps;
+        // The number of steps may grow as long as the penalty was not raised; all other settings must be the same.
+        let grows = checkpoint.settings.steps.is_none_or(|before| taken <= before);
+        let steps = if grows { Some(*steps) } else { checkpoint.settings.steps };
+        let found = Settings { steps, ..checkpoint.settings.clone() };
+        difference_of_settings(&found, &problem.recipe.to_settings()).map_err(|difference| {
+            Error::file(path, format!("was written with other settings: {difference}"))
+        })?;
+        let most = if grows { problem.steps() } else { problem.most_steps() };
+        if taken > most {
+            return Err(Error::file(path, format!("has taken {taken} steps, expected at most {most}")));
         }
         Ok(checkpoint)
     }
@@ -139,6 +132,18 @@ impl Checkpoint {
 /// What took the steps of a fit with these settings.
 fn optimiser_of(settings: &Settings) -> OptimiserKind {
     settings.solver.and_then(SolverChoice::optimiser).unwrap_or_default()
+}
+
+/// An error that names the first setting that differs.
+pub(super) fn difference_of_settings(
+    found: &Settings,
+    expected: &Settings,
+) -> std::result::Result<(), String> {
+    let (found, expected) = (as_json(found), as_json(expected));
+    let differs = |key: &&String| found.get(*key) != expected.get(*key);
+    let Some(key) = found.keys().chain(expected.keys()).find(differs) else { return Ok(()) };
+    let text = |map: &Map<String, Value>| map.get(key).map_or("nothing".into(), Value::to_string);
+    Err(format!("found {key} = {}, expected {}", text(&found), text(&expected)))
 }
 
 fn as_json(settings: &Settings) -> Map<String, Value> {

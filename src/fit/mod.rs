@@ -9,6 +9,7 @@
 mod bootstrap;
 mod bounds;
 mod checkpoint;
+mod choice_runs;
 mod choices;
 mod choose;
 mod edges;
@@ -30,28 +31,31 @@ mod support;
 mod training;
 mod tuning;
 
+pub use crate::rival::RivalKind;
 pub(crate) use bounds::check_resamples;
 pub use checkpoint::{Checkpoint, Record};
+use choice_runs::ChoiceRun;
+pub use choice_runs::ChoiceRuns;
 pub use choices::{
     EnvironmentsPerStep, EstimatorChoice, KernelChoice, ModelKind, PenaltyChoice, SolverChoice, TargetChoice,
 };
-pub use choose::Method;
 pub(crate) use choose::considers_pairs;
+pub use choose::{KeepRuns, Method};
 pub use edges::{Edge, EdgeKind};
 pub use exact::ExactFit;
 pub use fingerprint::Fingerprint;
 pub use knowledge::{FORBIDDEN, Knowledge, REQUIRED};
 pub use loss::{LossSettings, ModelLoss};
-pub use crate::rival::RivalKind;
 pub use prepared::PreparedFit;
 pub use recipe::{
     AdamRecipe, CandidateSet, DriftForm, FixedSettings, PenaltyStrength, Recipe, RivalRecipe, Solver,
+    TrainingChoice,
 };
 pub use settings::Settings;
 pub(crate) use stabilize::MARGIN;
 pub use stabilize::{Stability, WidestVariable};
 pub use support::{Evidence, Support, VariableSupport};
-pub use training::{TrainingObserver, TrainingOutcome, TrainingSchedule, Unobserved};
+pub use training::{RaisedPenalty, TrainingObserver, TrainingOutcome, TrainingSchedule, Unobserved};
 pub(crate) use tuning::ENOUGH_INTERVENTIONS;
 pub use tuning::{ExpectedError, ScoredSetting, Tuning};
 
@@ -74,12 +78,16 @@ use crate::{Progress, Result};
 /// # Ok::<(), skds::Error>(())
 /// ```
 pub fn fit(data: &Dataset, settings: &Settings) -> Result<(Model, Stability)> {
-    let problem = PreparedFit::new(data, settings)?;
-    let Some(AdamRecipe { steps, .. }) = problem.recipe.solver.adam() else {
+    let mut problem = PreparedFit::new(data, settings)?;
+    let Some(&AdamRecipe { steps, .. }) = problem.recipe.solver.adam() else {
         let fit = problem.solve(None, &Progress::default())?;
         return Ok((fit.model, fit.stability));
     };
-    let schedule = TrainingSchedule { report_every: *steps, save_every: *steps };
+    let none_kept = ChoiceRuns::new(&problem);
+    if let Some((chosen, _)) = problem.choose(None, none_kept, &Progress::default(), &|_| Ok(()))? {
+        problem = chosen;
+    }
+    let schedule = TrainingSchedule { report_every: steps, save_every: steps };
     let outcome = problem.train(None, None, schedule, &mut Unobserved)?;
     problem.model(&outcome.state)
 }

@@ -1,5 +1,6 @@
 //! A fit that is prepared to run: settings decided, data standardised, bandwidth resolved.
 
+use super::choose::TrainedChoice;
 use super::{
     AdamRecipe, DriftForm, EnvironmentsPerStep, Fingerprint, Knowledge, Recipe, Settings, Solver, Stability,
     bounds, stabilize, start,
@@ -12,7 +13,9 @@ use crate::solve::Design;
 use crate::{Error, Matrix, Result};
 use std::sync::Arc;
 
-/// A fit that is prepared to run: the exact solver by [`solve`](Self::solve), Adam by [`train`](Self::train).
+/// A fit that is prepared to run: the exact solver by [`solve`](Self::solve), Adam by [`train`](Self::train), where the settings are
+/// to be chosen after [`choose`](Self::choose).
+#[derive(Clone)]
 pub struct PreparedFit {
     /// What the fit does, with the bandwidth resolved.
     pub recipe: Recipe,
@@ -28,6 +31,8 @@ pub struct PreparedFit {
     /// The functions of a basis model, in the data's units.
     basis: Option<Arc<Basis>>,
     pub(super) knowledge: Option<Knowledge>,
+    /// What the fit does not do, and why.
+    remarks: Vec<String>,
 }
 
 impl PreparedFit {
@@ -68,7 +73,11 @@ impl PreparedFit {
         )
     }
 
-    fn prepare(data: &Dataset, settings: &Settings, knowledge: Option<Knowledge>) -> Result<PreparedFit> {
+    pub(super) fn prepare(
+        data: &Dataset,
+        settings: &Settings,
+        knowledge: Option<Knowledge>,
+    ) -> Result<PreparedFit> {
         let mut recipe = settings.settle()?;
         if let (Some(rival), true) = (recipe.solver.rival(), knowledge.is_some()) {
             return Err(Error::invalid(format!(
@@ -85,7 +94,7 @@ impl PreparedFit {
         let (design, basis) = design(&recipe.form, given, &data, units.as_ref(), knowledge.as_ref())?;
         let fingerprint = Fingerprint::of(given, &targets, knowledge.as_ref());
         let constant = given.constant_variables().into_iter().map(|j| given.names()[j].clone()).collect();
-        Ok(PreparedFit {
+        let mut fit = PreparedFit {
             recipe,
             spec,
             data,
@@ -96,7 +105,35 @@ impl PreparedFit {
             design,
             basis,
             knowledge,
-        })
+            remarks: Vec::new(),
+        };
+        if let Some(choice) = fit.recipe.solver.adam().and_then(|adam| adam.choice)
+            && let Err(reason) = TrainedChoice::of(&fit, choice)?
+        {
+            if settings.tune == Some(true) {
+                return Err(Error::invalid(format!("tune is given, but {reason}")));
+            }
+            fit.remarks.push(format!(
+                "The settings of the neural drift were not chosen by its predictions, because {reason}. It has the default ones."
+            ));
+            fit.recipe.give_up_choice();
+            let bandwidth = resolve_bandwidth(&mut fit.recipe, &fit.data)?;
+            fit.spec = training_spec(&fit.recipe, &fit.data, bandwidth)?;
+        }
+        Ok(fit)
+    }
+
+    /// The same fit with other settings, of the same form and targets.
+    pub(super) fn with_settings(&self, settings: &Settings) -> Result<PreparedFit> {
+        let mut recipe = settings.settle()?;
+        let bandwidth = resolve_bandwidth(&mut recipe, &self.data)?;
+        let spec = training_spec(&recipe, &self.data, bandwidth)?;
+        Ok(PreparedFit { recipe, spec, ..self.clone() })
+    }
+
+    /// What the fit does not do, and why: sentences.
+    pub fn remarks(&self) -> &[String] {
+        &self.remarks
     }
 
     /// The multipliers of the effects' penalties, if there is prior knowledge: see [`Knowledge::multipliers`].
@@ -124,7 +161,14 @@ impl PreparedFit {
 
     /// The model of a training state, stabilized if the settings ask for it, and its stability.
     pub fn model(&self, state: &State) -> Result<(Model, Stability)> {
-        self.finish(state.parameters.cast(), &self.spec.loss)
+        let (mut model, mut stability) = self.finish(state.parameters.cast(), &self.spec.loss)?;
+        let round = self.round_of(state.steps);
+        if let Some(penalty) = self.penalty_of(round).filter(|_| round > 0) {
+            stability.raised = Some(penalty.lambda);
+            // Not a setting: as a setting it would be raised again.
+            model.settings.insert("raised".into(), penalty.lambda.into());
+        }
+        Ok((model, stability))
     }
 
     /// Turns parameters in the units of the fit into a stabilized model in the data's units.

@@ -94,7 +94,11 @@ impl Recipe {
 
 impl PreparedFit {
     /// A rival's fit. `progress` counts to its own work.
-    pub(super) fn solve_rival(&self, RivalRecipe(rival): &RivalRecipe, progress: &Progress) -> Result<ExactFit> {
+    pub(super) fn solve_rival(
+        &self,
+        RivalRecipe(rival): &RivalRecipe,
+        progress: &Progress,
+    ) -> Result<ExactFit> {
         let parameters = rival.fit(&self.data, self.recipe.seed, progress)?;
         let mut model = Model { law: LawKind::Structural, ..Model::new(self.in_data_units(&parameters)?) };
         self.describe(&mut model);
@@ -183,11 +187,18 @@ mod tests {
     #[test]
     fn settings_of_diffusions_are_refused() {
         for (settings, piece) in [
-            (Settings { learn_scale: Some(true), ..Settings::default() }, "learn_scale is given with the method"),
+            (
+                Settings { learn_scale: Some(true), ..Settings::default() },
+                "learn_scale is given with the method",
+            ),
             (Settings { targets: Some(TargetChoice::Unknown), ..Settings::default() }, "targets are unknown"),
-            (Settings { bandwidth: Some(crate::kernel::Bandwidth::Auto), ..Settings::default() }, "bandwidth is given"),
+            (
+                Settings { bandwidth: Some(crate::kernel::Bandwidth::Auto), ..Settings::default() },
+                "bandwidth is given",
+            ),
         ] {
-            let sentence = Settings { method: Some(RivalKind::Gies), ..settings }.settle().unwrap_err().to_string();
+            let sentence =
+                Settings { method: Some(RivalKind::Gies), ..settings }.settle().unwrap_err().to_string();
             assert!(sentence.contains(piece), "{sentence}");
         }
         let alone = Settings { alpha: Some(0.1), ..Settings::default() }.settle().unwrap_err().to_string();

@@ -1,6 +1,9 @@
 //! From [`Settings`] to a [`Recipe`]: every default is here, and every refusal of settings that contradict each other.
 
-use super::recipe::{AdamRecipe, CandidateSet, DriftForm, FixedSettings, PenaltyStrength, Recipe, Solver};
+use super::recipe::{
+    AdamRecipe, CandidateSet, DriftForm, FixedSettings, PenaltyStrength, Recipe, Solver, TrainingChoice,
+    default_lambda,
+};
 use super::{
     EnvironmentsPerStep, EstimatorChoice, KernelChoice, ModelKind, PenaltyChoice, Settings, SolverChoice,
     TargetChoice, bounds,
@@ -19,7 +22,9 @@ impl Settings {
             return self.settle_rival(kind);
         }
         if let Some(name) = self.rival_options().of_rivals_alone() {
-            return Err(Error::invalid(format!("{name} is given without a method, expected one that has it")));
+            return Err(Error::invalid(format!(
+                "{name} is given without a method, expected one that has it"
+            )));
         }
         let form = self.form()?;
         self.check_law(&form)?;
@@ -157,28 +162,38 @@ impl Settings {
         let fixed = FixedSettings {
             bandwidth: self.bandwidth.unwrap_or(Bandwidth::Auto),
             penalty: self.penalty.unwrap_or(PenaltyChoice::Both),
-            lambda: self.lambda.unwrap_or(0.1),
+            lambda: self
+                .lambda
+                .unwrap_or_else(|| default_lambda(form, self.objective.unwrap_or(Objective::Skds))),
         };
         match (exact, self.tune) {
             (true, _) => self.exact_solver(form, pairs, fixed),
-            (false, Some(true)) => {
+            (false, Some(true)) if !matches!(form, DriftForm::Mlp { .. }) => {
                 let solver = self.named_solver();
-                Err(Error::invalid(format!("tune is given with {solver}, expected the exact solver")))
+                Err(Error::invalid(format!(
+                    "tune is given with {solver} and the model {}, expected the exact solver or the model mlp",
+                    form.kind()
+                )))
             }
-            (false, _) => Ok(Solver::Adam { pairs, fixed, adam: self.adam() }),
+            (false, _) => Ok(Solver::Adam { pairs, fixed, adam: self.adam(form)? }),
         }
     }
 
-    fn adam(&self) -> AdamRecipe {
+    fn adam(&self, form: &DriftForm) -> Result<AdamRecipe> {
         let optimiser = self.optimiser().unwrap_or_default();
-        AdamRecipe {
+        let chooses = matches!(form, DriftForm::Mlp { .. }) && self.chooses_settings()?;
+        Ok(AdamRecipe {
             optimiser,
             steps: self.steps.unwrap_or(20_000),
             batch: self.batch.unwrap_or(512),
             envs_per_step: self.envs_per_step.unwrap_or(EnvironmentsPerStep::Some(1)),
             learning_rate: self.learning_rate.unwrap_or(optimiser.standard().learning_rate()),
             ingoing: self.ingoing,
-        }
+            choice: chooses.then(|| TrainingChoice {
+                objective: self.objective,
+                kernel: self.kernel.and_then(KernelChoice::kind),
+            }),
+        })
     }
 
     /// Which exact solver, and whether it chooses its settings.
@@ -206,7 +221,7 @@ impl Settings {
         })
     }
 
-    /// Whether the exact solver chooses its settings: if asked to, and by default where none of them is given.
+    /// Whether the fit chooses its settings: if asked to, and by default where none of them is given.
     fn chooses_settings(&self) -> Result<bool> {
         let chosen = [
             ("bandwidth", self.bandwidth.is_some()),

@@ -45,9 +45,15 @@ fn what_is_given_fixes_its_part_of_the_choice() {
         assert_eq!(candidate_set(text), Some(expected), "{text}");
     }
     let by_moments = settled("objective = \"kds\"\nlambda = 0.2").solver;
-    assert_eq!(by_moments, Solver::Moments(PenaltyStrength { penalty: PenaltyChoice::Ingoing, lambda: 0.2, ingoing: None }));
+    assert_eq!(
+        by_moments,
+        Solver::Moments(PenaltyStrength { penalty: PenaltyChoice::Ingoing, lambda: 0.2, ingoing: None })
+    );
     let structural = settled("law = \"structural\"\npenalty = \"both\"").solver;
-    assert_eq!(structural, Solver::Structural(PenaltyStrength { penalty: PenaltyChoice::Both, lambda: 0.1, ingoing: None }));
+    assert_eq!(
+        structural,
+        Solver::Structural(PenaltyStrength { penalty: PenaltyChoice::Both, lambda: 0.1, ingoing: None })
+    );
     // Over pairs KDS has one bandwidth and penalty.
     let pairs = settled("objective = \"kds\"\nkernel = \"rbf\"");
     assert!(matches!(pairs.solver, Solver::Exact { .. }) && pairs.objective == Objective::Kds);

@@ -41,7 +41,13 @@ pub struct Stability {
     /// The variable whose law is widest, compared with the data (MLP).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub widest: Option<WidestVariable>,
+    /// The weight that the penalty was raised to, because the law was much wider than the data (MLP).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub raised: Option<f64>,
 }
+
+/// A law that is wider than the data by a larger factor is repaired, or gets a warning.
+const MUCH_WIDER: f64 = 2.0;
 
 /// How wide the law of a variable is.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -63,7 +69,18 @@ impl Stability {
             loss_after: None,
             outside: None,
             widest: None,
+            raised: None,
         }
+    }
+
+    /// The variable whose law is much wider than the data, if there is one.
+    pub fn much_wider(&self) -> Option<&WidestVariable> {
+        self.widest.as_ref().filter(|widest| widest.ratio > MUCH_WIDER)
+    }
+
+    /// Whether a neural drift has no law, or one that is much wider than the data.
+    pub(super) fn needs_repair(&self) -> bool {
+        !self.stable || self.much_wider().is_some()
     }
 
     /// Checks one of the drifts that a model averages, in standard units. With `repair`, returns a stable drift. The result

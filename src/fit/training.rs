@@ -1,10 +1,23 @@
 //! Training by Adam: the steps of a prepared fit, on any device, with somebody to watch them.
+//!
+//! A neural drift whose stationary law is much wider than the data, or that has none, is trained on with a larger penalty: in
+//! rounds of half the steps, each with √10 times the penalty of the one before. Which round a step belongs to follows from its number, so a
+//! checkpoint needs nothing else to go on.
 
-use super::{AdamRecipe, Checkpoint, Knowledge, PreparedFit, Record, start};
+use super::choose::{KeepRuns, TrainedChoice};
+use super::{
+    AdamRecipe, Checkpoint, ChoiceRuns, DriftForm, Knowledge, PreparedFit, Record, Tuning, WidestVariable,
+    start,
+};
 use crate::engine::cpu::CpuTraining;
 use crate::engine::gpu::GpuEngine;
-use crate::engine::{State, Training};
-use crate::{Error, Result};
+use crate::engine::{State, Training, TrainingSpec};
+use crate::model::Penalty;
+use crate::{Error, Progress, Result};
+
+/// How often the penalty is raised at most, and by which factor.
+const RAISES: u32 = 3;
+const RAISE: f64 = 3.162_277_660_168_379_5;
 
 /// Hears how a training goes, keeps its checkpoints, and may end it early.
 pub trait TrainingObserver {
@@ -16,6 +29,9 @@ pub trait TrainingObserver {
 
     /// Whether the training should end early.
     fn should_stop(&self) -> bool;
+
+    /// Is called before the training goes on with a larger penalty.
+    fn raises(&mut self, _: &RaisedPenalty) {}
 }
 
 /// Reports nothing and saves nothing.
@@ -31,6 +47,17 @@ impl TrainingObserver for Unobserved {
     fn should_stop(&self) -> bool {
         false
     }
+}
+
+/// A larger penalty, because the law of a neural drift is much wider than the data.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RaisedPenalty {
+    /// The variable whose law is widest; none if the model has no law.
+    pub widest: Option<WidestVariable>,
+    /// The new weight λ.
+    pub lambda: f64,
+    /// The last step with it.
+    pub until: u32,
 }
 
 /// How often a training reports and saves.
@@ -54,6 +81,32 @@ pub struct TrainingOutcome {
 }
 
 impl PreparedFit {
+    /// What the progress of [`choose`](Self::choose) counts to; none if no settings are left to choose.
+    pub fn choice_work(&self) -> Result<Option<u64>> {
+        Ok(self.open_choice()?.map(|choice| choice.work()))
+    }
+
+    /// Chooses what the settings leave open by predictions of left-out interventions. Returns the fit with all settings and how they were
+    /// chosen; none if nothing was left to choose. Runs that `kept` holds are not done again, and `keep` receives all runs after each.
+    pub fn choose(
+        &self,
+        gpu: Option<&GpuEngine>,
+        mut kept: ChoiceRuns,
+        progress: &Progress,
+        keep: &KeepRuns<'_>,
+    ) -> Result<Option<(PreparedFit, Tuning)>> {
+        let Some(choice) = self.open_choice()? else { return Ok(None) };
+        kept.keep_whole(&choice.interventions());
+        choice.run(gpu, kept, progress, keep).map(Some)
+    }
+
+    fn open_choice(&self) -> Result<Option<TrainedChoice<'_>>> {
+        match self.recipe.solver.adam().and_then(|adam| adam.choice) {
+            Some(choice) => Ok(TrainedChoice::of(self, choice)?.ok()),
+            None => Ok(None),
+        }
+    }
+
     /// Trains the model, on `gpu` or else on the CPU, from the checkpoint `from` or else from the start.
     ///
     /// A NaN ends the training with an error; the observer has then saved the last good state.
@@ -64,18 +117,50 @@ impl PreparedFit {
         schedule: TrainingSchedule,
         observer: &mut dyn TrainingObserver,
     ) -> Result<TrainingOutcome> {
-        let Some(AdamRecipe { steps, .. }) = self.recipe.solver.adam() else {
-            return Err(Error::invalid("the solver is exact, expected adam to take steps with"));
-        };
-        let mut training = self.training(gpu)?;
+        match self.recipe.solver.adam() {
+            None => return Err(Error::invalid("the solver is exact, expected adam to take steps with")),
+            Some(AdamRecipe { choice: Some(_), .. }) => {
+                return Err(Error::invalid(
+                    "the settings are to be chosen, expected chosen ones to train with",
+                ));
+            }
+            Some(_) => {}
+        }
+        let mut round = from.map_or(0, |from| self.round_of(from.state.steps));
+        let mut outcome = self.train_round(gpu, round, from.map(Standing::of), schedule, observer)?;
+        while outcome.complete && round < RAISES && self.may_raise() {
+            let (_, stability) = self.model(&outcome.state)?;
+            if !stability.needs_repair() {
+                break;
+            }
+            round += 1;
+            let lambda = self.penalty_of(round).map_or(0.0, |penalty| penalty.lambda);
+            observer.raises(&RaisedPenalty { widest: stability.widest, lambda, until: self.end_of(round) });
+            let standing = Standing { state: &outcome.state, log: &outcome.log };
+            outcome = self.train_round(gpu, round, Some(standing), schedule, observer)?;
+        }
+        Ok(outcome)
+    }
+
+    /// Takes the steps of a round that are missing.
+    fn train_round(
+        &self,
+        gpu: Option<&GpuEngine>,
+        round: u32,
+        from: Option<Standing<'_>>,
+        schedule: TrainingSchedule,
+        observer: &mut dyn TrainingObserver,
+    ) -> Result<TrainingOutcome> {
+        let steps = self.end_of(round);
+        let mut training = self.training(gpu, round)?;
         let (mut log, mut step) = (Vec::new(), 0);
         if let Some(from) = from {
-            training.restore(&from.state)?;
-            (log, step) = (from.log.clone(), from.state.steps);
+            training.restore(from.state)?;
+            (log, step) = (from.log.to_vec(), from.state.steps);
         }
-        while step < *steps && !observer.should_stop() {
+        while step < steps && !observer.should_stop() {
             step += 1;
-            let last = step == *steps;
+            let last = step == steps;
             let reports = step % schedule.report_every == 0 || last;
             let saves = step % schedule.save_every == 0 && !last;
             let record = match training.step() {
@@ -104,12 +189,56 @@ impl PreparedFit {
         }
         let state = training.state()?;
         observer.save(&state, &log)?;
-        let complete = state.steps == *steps;
+        let complete = state.steps == steps;
         Ok(TrainingOutcome { state, log, complete })
     }
 
-    /// The training before its first step.
-    fn training(&self, gpu: Option<&GpuEngine>) -> Result<Box<dyn Training>> {
+    /// How training goes; only for fits that train.
+    pub(super) fn adam(&self) -> &AdamRecipe {
+        self.recipe.solver.adam().expect("the fit trains")
+    }
+
+    /// The steps of the first round.
+    pub(super) fn steps(&self) -> u32 {
+        self.adam().steps
+    }
+
+    /// Steps of a further round.
+    fn further_steps(&self) -> u32 {
+        self.steps().div_ceil(2)
+    }
+
+    /// The last step of a round.
+    fn end_of(&self, round: u32) -> u32 {
+        self.steps().saturating_add(round.saturating_mul(self.further_steps()))
+    }
+
+    /// The last step that a training may take.
+    pub(super) fn most_steps(&self) -> u32 {
+        if self.may_raise() { self.end_of(RAISES) } else { self.steps() }
+    }
+
+    /// The round that a step belongs to.
+    pub(super) fn round_of(&self, step: u32) -> u32 {
+        step.saturating_sub(self.steps()).div_ceil(self.further_steps())
+    }
+
+    /// The penalty of a round.
+    pub(super) fn penalty_of(&self, round: u32) -> Option<Penalty> {
+        let raised =
+            |penalty: Penalty| Penalty { lambda: penalty.lambda * RAISE.powi(round as i32), ..penalty };
+        self.spec.penalty.map(raised)
+    }
+
+    /// Whether a law that is too wide leads to a larger penalty.
+    fn may_raise(&self) -> bool {
+        let penalised = self.spec.penalty.is_some_and(|penalty| penalty.lambda > 0.0);
+        matches!(self.recipe.form, DriftForm::Mlp { .. }) && self.recipe.stabilize && penalised
+    }
+
+    /// The training before its first step, with the penalty of a round.
+    fn training(&self, gpu: Option<&GpuEngine>, round: u32) -> Result<Box<dyn Training>> {
+        let spec = TrainingSpec { penalty: self.penalty_of(round), ..self.spec };
         let mut start = start::initial_parameters(&self.data, &self.recipe, &self.targets)?;
         let mut free = start::free_parameters(&start, &self.targets);
         if let Some(knowledge) = &self.knowledge {
@@ -119,19 +248,31 @@ impl PreparedFit {
         let multipliers = self.knowledge.as_ref().map(Knowledge::finite_multipliers);
         Ok(match gpu {
             Some(engine) => {
-                let training = engine.train(&self.data, &self.spec, &start, &free)?;
+                let training = engine.train(&self.data, &spec, &start, &free)?;
                 Box::new(match &multipliers {
                     Some(multipliers) => training.weighing(multipliers)?,
                     None => training,
                 })
             }
             None => {
-                let training = CpuTraining::new(&self.data, self.spec, &start, &free)?;
+                let training = CpuTraining::new(&self.data, spec, &start, &free)?;
                 Box::new(match multipliers {
                     Some(multipliers) => training.weighing(multipliers)?,
                     None => training,
                 })
             }
         })
+    }
+}
+
+/// Where a round begins.
+struct Standing<'a> {
+    state: &'a State,
+    log: &'a [Record],
+}
+
+impl Standing<'_> {
+    fn of(from: &Checkpoint) -> Standing<'_> {
+        Standing { state: &from.state, log: &from.log }
     }
 }

@@ -4,9 +4,9 @@ use crate::data::Dataset;
 use crate::engine::gpu::{DEFAULT_BUDGET, GpuEngine};
 use crate::engine::{Device, State};
 use crate::fit::{
-    AdamRecipe, Edge, EstimatorChoice, KernelChoice, Knowledge, ModelKind, PenaltyChoice, PreparedFit,
-    Record, RivalKind, Settings, SolverChoice, Stability, Support, TrainingObserver, TrainingSchedule, Tuning,
-    check_resamples,
+    AdamRecipe, ChoiceRuns, Edge, EstimatorChoice, KernelChoice, Knowledge, ModelKind, PenaltyChoice,
+    PreparedFit, RaisedPenalty, Record, RivalKind, Settings, SolverChoice, Stability, Support,
+    TrainingObserver, TrainingSchedule, Tuning, check_resamples,
 };
 use crate::kernel::Bandwidth;
 use crate::model::basis::FeatureChoice;
@@ -172,7 +172,7 @@ impl Fit {
             }
         };
         match prepared.recipe.solver.adam() {
-            Some(&AdamRecipe { steps, .. }) => self.train(&prepared, steps),
+            Some(&AdamRecipe { steps, .. }) => self.train(prepared, steps),
             None => self.solve(&prepared),
         }
     }
@@ -200,11 +200,18 @@ impl Fit {
         Ok(Fitted { model: fit.model, stability: fit.stability, support, tuning: fit.tuning, findings })
     }
 
-    fn train(&self, prepared: &PreparedFit, steps: u32) -> Result<Fitted> {
+    fn train(&self, mut prepared: PreparedFit, steps: u32) -> Result<Fitted> {
         if self.resamples.is_some() {
             return Err(Error::invalid("resamples are given with the solver adam, expected an exact solver"));
         }
         let gpu = self.gpu(Device::Auto)?;
+        let mut tuning = None;
+        if let Some(work) = prepared.choice_work()? {
+            let none_kept = ChoiceRuns::new(&prepared);
+            let chosen = self
+                .watched(work, |progress| prepared.choose(gpu.as_ref(), none_kept, progress, &|_| Ok(())))?;
+            (prepared, tuning) = chosen.map_or((prepared, None), |(chosen, tuning)| (chosen, Some(tuning)));
+        }
         let schedule = TrainingSchedule { report_every: (steps / 200).max(1), save_every: steps };
         let mut watcher =
             Steps { listener: self.listener.as_deref(), total: steps, stop: Progress::default() };
@@ -214,8 +221,8 @@ impl Fit {
         }
         let (model, stability) = prepared.model(&outcome.state)?;
         let support = prepared.support(&model);
-        let findings = prepared.findings(&stability, &support);
-        Ok(Fitted { model, stability, support, tuning: None, findings })
+        let findings = prepared.findings(tuning.as_ref(), &stability, &support);
+        Ok(Fitted { model, stability, support, tuning, findings })
     }
 
     fn gpu(&self, unless_given: Device) -> Result<Option<GpuEngine>> {
@@ -261,6 +268,10 @@ impl TrainingObserver for Steps<'_> {
             let (done, total) = (u64::from(record.step), u64::from(self.total));
             listener(&FitProgress { done, total, loss: Some(record.loss), stop: &self.stop });
         }
+    }
+
+    fn raises(&mut self, raised: &RaisedPenalty) {
+        self.total = raised.until;
     }
 
     fn save(&mut self, _: &State, _: &[Record]) -> Result<()> {

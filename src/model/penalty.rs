@@ -321,7 +321,9 @@ mod tests {
     #[test]
     fn subgradients_are_slopes_and_zero_at_zero() {
         for parameters in [linear(), mlp()] {
-            let cases = PenaltyKind::ALL.iter().flat_map(|kind| IngoingScale::ALL.iter().map(move |scale| (*kind, *scale)));
+            let cases = PenaltyKind::ALL
+                .iter()
+                .flat_map(|kind| IngoingScale::ALL.iter().map(move |scale| (*kind, *scale)));
             for (kind, scale) in cases {
                 let penalty = Penalty { ingoing: Some(scale), ..Penalty::new(kind, 0.7) };
                 let mut gradient = parameters.zeros_like();

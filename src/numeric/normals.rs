@@ -85,8 +85,7 @@ fn pairs(radius: Words, direction: Words, out: &mut [f32]) {
         let u = ((radius[l] >> 8) as i32 as f32 + 0.5) * (1.0 / 16_777_216.0);
         let r = (-2.0 * ln(u)).sqrt();
         // A direction within a quarter of the circle, seen from its middle; two other bits choose the quarter.
-        let x = ((direction[l] >> 8) as i32 as f32 + 0.5)
-            * (std::f32::consts::FRAC_PI_2 / 16_777_216.0)
+        let x = ((direction[l] >> 8) as i32 as f32 + 0.5) * (std::f32::consts::FRAC_PI_2 / 16_777_216.0)
             - std::f32::consts::FRAC_PI_4;
         let (sin, cos) = sin_cos(x);
         let r = r * std::f32::consts::FRAC_1_SQRT_2;
@@ -125,7 +124,8 @@ fn ln(x: f32) -> f32 {
 fn sin_cos(x: f32) -> (f32, f32) {
     let square = x * x;
     let sin = ((-1.950_396_3e-4 * square + 8.332_036e-3) * square - 1.666_665e-1) * square + 1.0;
-    let cos = (((2.437_988e-5 * square - 1.388_661_9e-3) * square + 4.166_661_7e-2) * square - 0.5) * square + 1.0;
+    let cos =
+        (((2.437_988e-5 * square - 1.388_661_9e-3) * square + 4.166_661_7e-2) * square - 0.5) * square + 1.0;
     (x * sin, cos)
 }
 
@@ -138,7 +138,10 @@ mod tests {
         let all = |value: u32| [[value; LANES]; 4];
         let first = |words: [Words; 4]| words.map(|word| word[0]);
         // The authors' known answers for 20 rounds.
-        assert_eq!(first(threefry::<20>(all(0), [0; 4])), [0x9c6c_a96a, 0xe17e_ae66, 0xfc10_ecd4, 0x5256_a7d8]);
+        assert_eq!(
+            first(threefry::<20>(all(0), [0; 4])),
+            [0x9c6c_a96a, 0xe17e_ae66, 0xfc10_ecd4, 0x5256_a7d8]
+        );
         let ones = u32::MAX;
         assert_eq!(
             first(threefry::<20>(all(ones), [ones; 4])),
@@ -169,14 +172,21 @@ mod tests {
         let values = many(20_000, 0);
         let n = values.len() as f64;
         // Moments 1 to 6 with their standard errors; those of a normal number are 0, 1, 0, 3, 0, 15.
-        for (power, moment, variance) in
-            [(1, 0.0, 1.0), (2, 1.0, 2.0), (3, 0.0, 15.0), (4, 3.0, 96.0), (5, 0.0, 945.0), (6, 15.0, 10_170.0f64)]
-        {
+        for (power, moment, variance) in [
+            (1, 0.0, 1.0),
+            (2, 1.0, 2.0),
+            (3, 0.0, 15.0),
+            (4, 3.0, 96.0),
+            (5, 0.0, 945.0),
+            (6, 15.0, 10_170.0f64),
+        ] {
             let found = values.iter().map(|z| z.powi(power)).sum::<f64>() / n;
             assert!((found - moment).abs() < 5.0 * (variance / n).sqrt(), "moment {power}: {found}");
         }
         // Shares below quantiles.
-        for (quantile, share) in [(-3.0, 0.001_349_9), (-1.0, 0.158_655_3), (0.5, 0.691_462_5), (2.0, 0.977_249_9f64)] {
+        for (quantile, share) in
+            [(-3.0, 0.001_349_9), (-1.0, 0.158_655_3), (0.5, 0.691_462_5), (2.0, 0.977_249_9f64)]
+        {
             let found = values.iter().filter(|z| **z < quantile).count() as f64 / n;
             assert!((found - share).abs() < 5.0 * (share * (1.0 - share) / n).sqrt(), "{quantile}: {found}");
         }

@@ -2,6 +2,7 @@
 
 use super::root::Root;
 use crate::model::Model;
+use crate::numeric::statistics::moments;
 use crate::sample::{
     Draw, Goals, Intervention, LinearParts, Method, SampleSettings, Sampler, Steered, SteeredDraw,
 };
@@ -188,6 +189,48 @@ pub(crate) fn match_and_draw(
     Ok(found.into_iter().map(both).collect())
 }
 
+/// For each entry of `wanted`, variables and the changes of their means that shifts of their drift bring about: the changes of all means that
+/// go with them. Everything is in the units of the model, which is simulated. If the model has no law under an intervention, that entry
+/// is an error.
+pub(crate) fn changes_of_means(
+    sampler: &Sampler,
+    model: &Model,
+    wanted: &[(Vec<usize>, Vec<f64>)],
+    settings: &SampleSettings,
+    seed: u64,
+    progress: &Progress,
+) -> Result<Vec<Result<Vec<f64>>>> {
+    let base = Intervention::none(model.dim());
+    let aims: Vec<MatchingTask> = wanted
+        .iter()
+        .map(|(targets, changes)| MatchingTask {
+            base: base.clone(),
+            targets: targets.clone(),
+            goal: Goal::Changes(changes.clone()),
+        })
+        .collect();
+    let found =
+        steered(sampler, model, &aims, &vec![MATCHING_SAMPLES; aims.len()], settings, seed, progress)?;
+    // All have the random numbers of the base, so the noise of its means cancels.
+    let draw = |intervention| Draw { intervention, samples: MATCHING_SAMPLES, seed };
+    let interventions =
+        found.iter().flatten().filter(|found| found.samples.is_none()).map(|found| &found.intervention);
+    let draws: Vec<Draw<'_>> = std::iter::once(&base).chain(interventions).map(draw).collect();
+    let mut drawn = sampler.draw(model, &draws, settings, &progress.part())?.into_iter();
+    let before = match drawn.next().expect("the base was drawn") {
+        Ok(samples) => moments(&samples).0,
+        Err(reason) => return Ok(wanted.iter().map(|_| Err(Error::NonFinite(reason.to_string()))).collect()),
+    };
+    let change = |found: Result<Found>| -> Result<Vec<f64>> {
+        let samples = match found?.samples {
+            Some(samples) => samples,
+            None => drawn.next().expect("every intervention without samples was drawn under")?,
+        };
+        Ok(moments(&samples).0.iter().zip(&before).map(|(now, before)| now - before).collect())
+    };
+    Ok(found.into_iter().map(change).collect())
+}
+
 /// Steers one simulation for each aim, and searches by bracketing where that fails.
 fn steered(
     sampler: &Sampler,
@@ -267,9 +310,10 @@ fn goals_of(
                 let own = |(&j, by): (&usize, &f64)| units.map_or(*by, |units| by / units.scale[j]);
                 let at = bases.iter().position(|base| **base == aim.base);
                 match &tracks[at.expect("every base was measured")] {
-                    Ok(track) => {
-                        Ok(Goals::Follow { track: track.clone(), changes: pairs.zip(changes).map(own).collect() })
-                    }
+                    Ok(track) => Ok(Goals::Follow {
+                        track: track.clone(),
+                        changes: pairs.zip(changes).map(own).collect(),
+                    }),
                     Err(reason) => Err(Error::NonFinite(reason.to_string())),
                 }
             }
@@ -516,17 +560,21 @@ mod tests {
     #[test]
     fn matched_samples_have_the_means_that_were_asked_for() {
         let simulated = SampleSettings { method: Method::Euler, ..SampleSettings::default() };
-        let wanted =
-            [TargetMeans { targets: vec![1], means: vec![-3.0] }, TargetMeans { targets: vec![0, 1], means: vec![9.0, 2.0] }];
+        let wanted = [
+            TargetMeans { targets: vec![1], means: vec![-3.0] },
+            TargetMeans { targets: vec![0, 1], means: vec![9.0, 2.0] },
+        ];
         let progress = Progress::default();
         let drawn =
-            match_and_draw(&Sampler::cpu(), &model(), &wanted, &[1000, 2500], &simulated, 1, &progress).unwrap();
+            match_and_draw(&Sampler::cpu(), &model(), &wanted, &[1000, 2500], &simulated, 1, &progress)
+                .unwrap();
         for (wanted, drawn) in wanted.iter().zip(drawn) {
             let (_, samples) = drawn.unwrap();
             let n = samples.rows() as f64;
             for (&j, mean) in wanted.targets.iter().zip(&wanted.means) {
                 let found = (0..samples.rows()).map(|i| samples[(i, j)]).sum::<f64>() / n;
-                let deviation = ((0..samples.rows()).map(|i| (samples[(i, j)] - found).powi(2)).sum::<f64>() / n).sqrt();
+                let deviation =
+                    ((0..samples.rows()).map(|i| (samples[(i, j)] - found).powi(2)).sum::<f64>() / n).sqrt();
                 // Twice the tolerance, and four standard errors of a mean of independent samples.
                 assert!((found - mean).abs() < (0.04 + 4.0 / n.sqrt()) * deviation, "{j}: {found} {mean}");
             }

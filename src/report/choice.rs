@@ -9,6 +9,8 @@ impl ScoredSetting {
         let bandwidth = self.bandwidth.map_or(String::new(), |h| format!("bandwidth {h:.2}, "));
         match self.method {
             Method::Nothing => self.method.label().into(),
+            // Over pairs, with a bandwidth.
+            Method::Kds if self.bandwidth.is_some() => format!("KDS ({bandwidth}λ {})", self.lambda),
             method => format!("{} ({bandwidth}λ {})", method.label(), self.lambda),
         }
     }

@@ -7,9 +7,11 @@ use crate::model::Model;
 use std::io::Write;
 use std::path::Path;
 
-/// Writes the files of a training: the log, a picture of the loss and the model. Returns the model and its stability.
+/// Writes the files of a training: the choice of its settings if there was one, the log, a picture of the loss and the model. Returns
+/// the model and its stability.
 pub(crate) fn write_trained(
     problem: &PreparedFit,
+    tuning: Option<&Tuning>,
     outcome: &TrainingOutcome,
     path: &Path,
 ) -> Result<(Model, Stability)> {
@@ -22,6 +24,7 @@ pub(crate) fn write_trained(
     })?;
     #[cfg(feature = "plot")]
     super::picture::loss_curve(problem.recipe.objective, &outcome.log, &path.with_extension("loss.svg"))?;
+    write_choice(tuning, path)?;
     let (model, stability) = problem.model(&outcome.state)?;
     model.save(path)?;
     Ok((model, stability))
@@ -29,12 +32,17 @@ pub(crate) fn write_trained(
 
 /// Writes the files of an exact fit: the table and the picture of its choice, if there was one, and the model.
 pub(crate) fn write_exact(fit: &ExactFit, path: &Path) -> Result<()> {
-    if let Some(tuning) = &fit.tuning {
-        write_table(tuning, &path.with_extension("tuning.csv"))?;
-        #[cfg(feature = "plot")]
-        super::picture::tuning(tuning, &path.with_extension("tuning.svg"))?;
-    }
+    write_choice(fit.tuning.as_ref(), path)?;
     fit.model.save(path)
+}
+
+/// The table and the picture of a choice, if there was one.
+fn write_choice(tuning: Option<&Tuning>, path: &Path) -> Result<()> {
+    let Some(tuning) = tuning else { return Ok(()) };
+    write_table(tuning, &path.with_extension("tuning.csv"))?;
+    #[cfg(feature = "plot")]
+    super::picture::tuning(tuning, &path.with_extension("tuning.svg"))?;
+    Ok(())
 }
 
 /// One row per setting.

@@ -1,6 +1,6 @@
 //! A fit in sentences: what was fitted, what it found, and how it was computed.
 
-use crate::fit::{DriftForm, ExactFit, PenaltyStrength, PreparedFit, Solver, Stability, Support};
+use crate::fit::{DriftForm, ExactFit, PenaltyStrength, PreparedFit, Solver, Stability, Support, Tuning};
 use crate::objective::Objective;
 
 impl ExactFit {
@@ -88,14 +88,14 @@ impl ExactFit {
 }
 
 impl PreparedFit {
-    /// What a person should know of a model that Adam trained, in the order of [`ExactFit::findings`].
-    pub fn findings(&self, stability: &Stability, support: &Support) -> Vec<String> {
-        in_order(
-            self,
-            stability.warning().into_iter().collect(),
-            stability.verdict().into_iter().collect(),
-            support,
-        )
+    /// What a person should know of a model that Adam trained, in the order of [`ExactFit::findings`]. `tuning` is how the settings were
+    /// chosen, if they were.
+    pub fn findings(&self, tuning: Option<&Tuning>, stability: &Stability, support: &Support) -> Vec<String> {
+        let mut found: Vec<String> = tuning.map_or_else(Vec::new, Tuning::sentences);
+        found.extend(self.remarks().iter().cloned());
+        found.extend(stability.repair());
+        found.extend(stability.verdict());
+        in_order(self, stability.warning().into_iter().collect(), found, support)
     }
 }
 

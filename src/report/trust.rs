@@ -2,8 +2,6 @@
 
 use crate::fit::{Evidence, Stability, Support, WidestVariable};
 
-/// A law that is wider than the data by a larger factor gets a warning.
-const MUCH_WIDER: f64 = 2.0;
 /// A larger share of a law outside of the data gets a warning.
 const MUCH_OUTSIDE: f64 = 0.02;
 /// Names and pairs in a sentence.
@@ -41,13 +39,19 @@ impl Stability {
                 100.0 * share
             ));
         }
-        let WidestVariable { variable, ratio } = self.widest.as_ref()?;
-        (*ratio > MUCH_WIDER).then(|| {
-            format!(
-                "In the model's stationary law, '{variable}' has {ratio:.1} times the standard deviation of the data. Loops of effects hold \
-                 it where there is no data. Set a larger penalty weight lambda, or use the linear model."
-            )
-        })
+        let WidestVariable { variable, ratio } = self.much_wider()?;
+        Some(format!(
+            "In the model's stationary law, '{variable}' has {ratio:.1} times the standard deviation of the data. Loops of effects hold \
+             it where there is no data. Set a larger penalty weight lambda, or use the linear model."
+        ))
+    }
+
+    /// What the fit did about a law that was much wider than the data.
+    pub(super) fn repair(&self) -> Option<String> {
+        let lambda = self.raised?;
+        Some(format!(
+            "The stationary law was much wider than the data, so the fit raised the penalty weight lambda to {lambda:.3} and trained on."
+        ))
     }
 
     /// That the model is stable as fitted; none where there is a warning.
@@ -117,6 +121,7 @@ mod tests {
             loss_after: None,
             outside: None,
             widest: None,
+            raised: None,
         }
     }
 
@@ -124,7 +129,9 @@ mod tests {
     fn a_stable_model_has_a_verdict_and_any_other_a_warning() {
         let calm = stability(true, Some(-0.25));
         assert_eq!(calm.verdict().unwrap(), "The model is stable (spectral abscissa -0.2500).");
-        assert_eq!(calm.warning(), None);
+        assert_eq!((calm.warning(), calm.repair()), (None, None));
+        let calmed = Stability { raised: Some(0.0316), ..stability(true, None) };
+        assert!(calmed.repair().unwrap().contains("raised the penalty weight lambda to 0.032 and"));
         let widest = |ratio| Some(WidestVariable { variable: "x1".into(), ratio });
         let narrow = Stability { widest: widest(2.0), outside: Some(0.02), ..stability(true, None) };
         assert_eq!((narrow.warning(), narrow.verdict().unwrap().as_str()), (None, "The model is stable."));

@@ -18,8 +18,8 @@ mod llc;
 mod nodags;
 mod settings;
 
-pub(crate) use settings::{Options, RivalSettings};
 pub use settings::RivalKind;
+pub(crate) use settings::{Options, RivalSettings};
 
 use crate::data::Dataset;
 use crate::model::{Drift, EquationsDrift, Noise, Parameters};
@@ -91,7 +91,13 @@ impl LinearEquations {
         let weights = Matrix::from_fn(d, d, |j, i| if i == j { -1.0 } else { self.effects[(j, i)] });
         let log_noise = self.variances.iter().map(|variance| 0.5 * variance.ln()).collect();
         let noise = Noise::Diagonal { log_noise };
-        Parameters { drift: Drift::linear(weights), biases: self.intercepts, noise, shift: None, log_scale: None }
+        Parameters {
+            drift: Drift::linear(weights),
+            biases: self.intercepts,
+            noise,
+            shift: None,
+            log_scale: None,
+        }
     }
 }
 
@@ -99,7 +105,8 @@ impl NetworkEquations {
     fn into_parameters(self) -> Parameters<f64> {
         let h = self.first_biases.cols();
         let stacked = |part: fn(&(Matrix<f64>, Matrix<f64>)) -> &Matrix<f64>| {
-            let all: Vec<f64> = self.inner.iter().flat_map(|layer| part(layer).as_slice().iter().copied()).collect();
+            let all: Vec<f64> =
+                self.inner.iter().flat_map(|layer| part(layer).as_slice().iter().copied()).collect();
             Matrix::from_rows(all.len() / h, h, all)
         };
         let (inner_weights, inner_biases) = (stacked(|layer| &layer.0), stacked(|layer| &layer.1));

@@ -94,7 +94,9 @@ impl RivalKind {
             RivalKind::Llc | RivalKind::Gies => &["lambda"],
             RivalKind::Igsp => &["alpha"],
             RivalKind::Dcdi => &["lambda", "layers", "hidden", "batch", "steps", "learning_rate"],
-            RivalKind::Nodags => &["lambda", "layers", "batch", "epochs", "learning_rate", "power_iterations"],
+            RivalKind::Nodags => {
+                &["lambda", "layers", "batch", "epochs", "learning_rate", "power_iterations"]
+            }
         }
     }
 
@@ -130,7 +132,10 @@ impl RivalSettings {
             }
             RivalKind::Igsp => {
                 let standard = IgspSettings::default();
-                RivalSettings::Igsp(IgspSettings { alpha: options.alpha.unwrap_or(standard.alpha), ..standard })
+                RivalSettings::Igsp(IgspSettings {
+                    alpha: options.alpha.unwrap_or(standard.alpha),
+                    ..standard
+                })
             }
             RivalKind::Dcdi => {
                 let standard = DcdiSettings::default();

@@ -16,12 +16,7 @@ const SWEEPS: usize = 1000;
 
 /// `n` samples under an intervention, in the model's units, by repeated substitution. It converges without loops, and where the
 /// means contract.
-pub(super) fn draw(
-    model: &Model,
-    intervention: &Intervention,
-    n: usize,
-    seed: u64,
-) -> Result<Matrix<f64>> {
+pub(super) fn draw(model: &Model, intervention: &Intervention, n: usize, seed: u64) -> Result<Matrix<f64>> {
     let Drift::Equations(drift) = &model.parameters.drift else {
         return Err(model.parameters.drift.without("equations that repeated substitution solves"));
     };
@@ -75,11 +70,11 @@ pub(super) fn draw(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Progress;
     use crate::model::{EquationsDrift, LawKind, Noise, Parameters};
     use crate::numeric::statistics::moments;
     use crate::predict::{TargetMeans, match_means};
     use crate::sample::{Draw, SampleSettings, Sampler};
-    use crate::Progress;
 
     /// x = a + ε, y = gain · max(x, 0) + 2 e, and x sees y with the weight `back`.
     fn model(gain: f64, back: f64) -> Model {
@@ -101,7 +96,10 @@ mod tests {
     fn sampled(model: &Model, n: usize) -> Result<Matrix<f64>> {
         let intervention = Intervention::none(2);
         let draw = Draw { intervention: &intervention, samples: n, seed: 3 };
-        Sampler::cpu().draw(model, &[draw], &SampleSettings::default(), &Progress::default()).unwrap().remove(0)
+        Sampler::cpu()
+            .draw(model, &[draw], &SampleSettings::default(), &Progress::default())
+            .unwrap()
+            .remove(0)
     }
 
     #[test]
@@ -136,7 +134,8 @@ mod tests {
         let model = model(0.7, 0.0);
         let wanted = TargetMeans { targets: vec![1], means: vec![4.0] };
         let (sampler, settings, progress) = (Sampler::cpu(), SampleSettings::default(), Progress::default());
-        let found = match_means(&sampler, &model, &[wanted], &settings, 3, &progress).unwrap().remove(0).unwrap();
+        let found =
+            match_means(&sampler, &model, &[wanted], &settings, 3, &progress).unwrap().remove(0).unwrap();
         let positive = 0.5 * 0.691_462 + 0.352_065;
         assert!((found.shift[1] - (4.0 - 0.7 * positive)).abs() < 0.3 && found.shift[0] == 0.0, "{found:?}");
     }

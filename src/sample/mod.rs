@@ -20,9 +20,9 @@ pub(crate) use gaussian::stationary_mean;
 pub use intervention::Intervention;
 pub(crate) use linear::LinearParts;
 pub use sampler::{Draw, Sampler};
+pub use stability::spectral_abscissa;
 pub(crate) use steered::{Steered, SteeredDraw};
 pub(crate) use steering::Goals;
-pub use stability::spectral_abscissa;
 
 use crate::model::Model;
 use crate::named::named;

@@ -1,8 +1,8 @@
 //! Many interventions sampled at once, on the CPU or on a GPU.
 
 use super::chains::{FAR, Process};
-use super::{equations, euler};
 use super::{Intervention, LinearParts, Method, SampleSettings, room, zero_in_model_units};
+use super::{equations, euler};
 use crate::engine::Engine;
 use crate::engine::cpu::CpuEngine;
 use crate::engine::gpu::GpuEngine;

@@ -78,9 +78,15 @@ impl Sampler {
         let expected = steering.iter().map(|steering| steering.usual_reports() as u64).sum();
         let share = Share { progress, units, expected, reports: AtomicU64::new(0) };
         let mut found = match &self.gpu {
-            Some(gpu) if gpu.can_simulate(&model.parameters) => {
-                self.steer_on_gpu(gpu, &model.parameters, wanted, steering, settings, floor.as_deref(), &share)?
-            }
+            Some(gpu) if gpu.can_simulate(&model.parameters) => self.steer_on_gpu(
+                gpu,
+                &model.parameters,
+                wanted,
+                steering,
+                settings,
+                floor.as_deref(),
+                &share,
+            )?,
             _ => wanted
                 .par_iter()
                 .zip(steering)
@@ -99,7 +105,10 @@ impl Sampler {
             }
         }
         // A stop is one of the whole, not of an entry.
-        match found.iter().position(|found| matches!(found, Err(error) if !matches!(error, Error::NonFinite(_)))) {
+        match found
+            .iter()
+            .position(|found| matches!(found, Err(error) if !matches!(error, Error::NonFinite(_))))
+        {
             Some(at) => Err(found.swap_remove(at).expect_err("the position of an error")),
             None => Ok(found),
         }
@@ -169,7 +178,8 @@ impl Sampler {
         let progress = share.progress.part();
         let mut lost: Vec<Option<Error>> = (0..all).map(|_| None).collect();
         let active = |steering: &Steering, lost: &Option<Error>| !steering.is_done() && lost.is_none();
-        while let Some(steps) = steering.iter().zip(&lost).find(|(s, l)| active(s, l)).map(|(s, _)| s.steps()) {
+        while let Some(steps) = steering.iter().zip(&lost).find(|(s, l)| active(s, l)).map(|(s, _)| s.steps())
+        {
             walk.walk(steps, &progress)?;
             let mut shift = base.clone();
             for (e, now) in walk.chains()?.into_iter().enumerate() {

@@ -131,12 +131,8 @@ fn weights_of_2_are_twice_the_penalty_and_tiny_ones_hardly_any() {
         // One row with weight 2 is that row with twice the penalty, where rows are separate.
         if kind == PenaltyKind::Ingoing {
             let known = Matrix::from_fn(4, 4, |j, _| if j == 1 { 2.0 } else { 1.0 });
-            let mixed = solve(
-                &data,
-                &Design::Linear,
-                Some(&known),
-                spec(kernel, Some(Penalty::new(kind, 0.1))),
-            );
+            let mixed =
+                solve(&data, &Design::Linear, Some(&known), spec(kernel, Some(Penalty::new(kind, 0.1))));
             let plain = of(0.1, 1.0);
             for i in 0..4 {
                 assert!((weights(&mixed)[(1, i)] - weights(&double)[(1, i)]).abs() < 1e-10);
@@ -146,8 +142,7 @@ fn weights_of_2_are_twice_the_penalty_and_tiny_ones_hardly_any() {
         close(&of(0.1, 0.0), &of(0.0, 1.0), 1e-8, kind.name());
         // The ends of what may be given, beside each other.
         let known = Matrix::from_fn(4, 4, |j, i| if (i + j) % 2 == 0 { 1e-6 } else { 1e6 });
-        let ends =
-            solve(&data, &Design::Linear, Some(&known), spec(kernel, Some(Penalty::new(kind, 0.1))));
+        let ends = solve(&data, &Design::Linear, Some(&known), spec(kernel, Some(Penalty::new(kind, 0.1))));
         assert!(ends.violation < 1e-6, "{kind}: {}", ends.violation);
         let clear = Matrix::from_fn(4, 4, |j, i| if (i + j) % 2 == 0 { 0.0 } else { INF });
         let cleared =

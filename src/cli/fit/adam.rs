@@ -1,11 +1,12 @@
 //! The part of `skds fit` that trains with Adam.
 
 use super::args::Args;
+use super::choose::{self, Chosen};
 use super::display::TrainingDisplay;
 use crate::cli::advice::with_options;
 use crate::cli::print_report;
 use crate::engine::Engine;
-use crate::fit::{Checkpoint, PreparedFit, Stability, Support, TrainingOutcome, TrainingSchedule};
+use crate::fit::{Checkpoint, PreparedFit, Stability, Support, TrainingOutcome, TrainingSchedule, Tuning};
 use crate::{Error, Result, report};
 use serde::Serialize;
 use std::path::Path;
@@ -27,15 +28,29 @@ struct Report<'a> {
     stability: Option<Stability>,
     #[serde(skip_serializing_if = "Option::is_none")]
     support: Option<Support>,
+    lambda: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tuning: Option<&'a Tuning>,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     constant: &'a [String],
 }
 
-pub(super) fn run(args: &Args, fit: &PreparedFit, steps: u32) -> Result<()> {
+pub(super) fn run(args: &Args, prepared: &PreparedFit, steps: u32) -> Result<()> {
     let path = Checkpoint::path_for(&args.output.file);
-    let from = starting_point(args, fit, &path)?;
-    let first = from.as_ref().map_or(0, |from| from.state.steps);
+    let choice = choose::file(args, prepared)?;
+    let starts = starting_point(args, &path, choice.as_deref())?;
     let gpu = args.device.gpu_or_cpu()?;
+    let chosen = match choose::run(args, prepared, gpu.as_ref())? {
+        Chosen::Given => None,
+        Chosen::Settings(chosen) => Some(*chosen),
+        Chosen::Stopped => return Ok(()),
+    };
+    let (fit, tuning) = chosen.as_ref().map_or((prepared, None), |(fit, tuning)| (fit, Some(tuning)));
+    let from = match starts {
+        Start::Anew => None,
+        Start::FromCheckpoint => Some(Checkpoint::read_for(&path, fit)?),
+    };
+    let first = from.as_ref().map_or(0, |from| from.state.steps);
     let schedule =
         TrainingSchedule { report_every: (steps / 200).max(1), save_every: args.adam.checkpoint_every };
     let mut display = TrainingDisplay::new(args.output.json, fit, path.clone(), first);
@@ -44,7 +59,14 @@ pub(super) fn run(args: &Args, fit: &PreparedFit, steps: u32) -> Result<()> {
     display.finish();
     let outcome = outcome.map_err(|error| with_advice(error, &path))?;
     let seconds = start.elapsed().as_secs_f64();
-    let (stability, support) = written(args, fit, &outcome, &path)?.unzip();
+    let (stability, support) = written(args, fit, tuning, &outcome)?.unzip();
+    if outcome.complete {
+        // The model holds what these files held; a missing one is no harm.
+        [Some(&path), choice.as_ref()]
+            .into_iter()
+            .flatten()
+            .for_each(|file| drop(std::fs::remove_file(file)));
+    }
     let last = outcome.log.last();
     let report = Report {
         model: &args.output.file,
@@ -58,22 +80,35 @@ pub(super) fn run(args: &Args, fit: &PreparedFit, steps: u32) -> Result<()> {
         steps_per_second: f64::from(outcome.state.steps - first) / seconds.max(1e-9),
         stability,
         support,
+        lambda: fit.recipe.solver.strength().map(|strength| strength.lambda),
+        tuning,
         constant: fit.constant_variables(),
     };
     print_report(args.output.json, &report, || report.to_text(fit, &path))
 }
 
-/// The checkpoint to continue from, if one is asked for; an unfinished fit is not overwritten by accident.
-fn starting_point(args: &Args, fit: &PreparedFit, path: &Path) -> Result<Option<Checkpoint>> {
+/// Where training starts.
+enum Start {
+    Anew,
+    FromCheckpoint,
+}
+
+/// Whether to continue from the checkpoint; an unfinished fit is not overwritten by accident. `choice` is the file of an unfinished choice
+/// of settings, if the fit chooses them.
+fn starting_point(args: &Args, path: &Path, choice: Option<&Path>) -> Result<Start> {
+    let chooses = choice.is_some_and(Path::exists);
     if args.adam.resume {
-        return Checkpoint::read_for(path, fit).map(Some);
+        return Ok(if chooses && !path.exists() { Start::Anew } else { Start::FromCheckpoint });
     }
-    if args.adam.restart || !path.exists() {
-        return Ok(None);
+    if args.adam.restart || (!path.exists() && !chooses) {
+        return Ok(Start::Anew);
     }
-    let found = match Checkpoint::read(path) {
-        Ok(checkpoint) => format!("holds a fit that stopped at step {}", checkpoint.state.steps),
-        Err(_) => "is there already".into(),
+    let (path, found) = match (path.exists(), choice) {
+        (false, Some(choice)) => (choice, "holds a fit that stopped while it chose settings".into()),
+        _ => match Checkpoint::read(path) {
+            Ok(checkpoint) => (path, format!("holds a fit that stopped at step {}", checkpoint.state.steps)),
+            Err(_) => (path, "is there already".into()),
+        },
     };
     Err(Error::file(
         path,
@@ -91,19 +126,17 @@ fn with_advice(error: Error, checkpoint: &Path) -> Error {
     }
 }
 
-/// Writes the files of a complete fit, whose checkpoint is not needed any more, and says what was found of the model.
+/// Writes the files of a complete fit, and says what was found of the model.
 fn written(
     args: &Args,
     fit: &PreparedFit,
+    tuning: Option<&Tuning>,
     outcome: &TrainingOutcome,
-    checkpoint: &Path,
 ) -> Result<Option<(Stability, Support)>> {
     if !outcome.complete {
         return Ok(None);
     }
-    let (model, stability) = report::write_trained(fit, outcome, &args.output.file)?;
-    // The model holds what the checkpoint held; a missing one is no harm.
-    let _ = std::fs::remove_file(checkpoint);
+    let (model, stability) = report::write_trained(fit, tuning, outcome, &args.output.file)?;
     Ok(Some((stability, fit.support(&model))))
 }
 
@@ -124,7 +157,9 @@ impl Report<'_> {
             ));
         }
         if let Some((stability, support)) = self.stability.as_ref().zip(self.support.as_ref()) {
-            fit.findings(stability, support).iter().for_each(|finding| say(with_options(finding)));
+            fit.findings(self.tuning, stability, support)
+                .iter()
+                .for_each(|finding| say(with_options(finding)));
         }
         say(format!(
             "Took {} steps on {} in {:.1} s ({:.0} per second).",

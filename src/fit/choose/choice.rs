@@ -1,14 +1,11 @@
 //! From data to a weighted set of fitted candidates.
 
-use super::score::candidate_weights;
-use super::{Candidate, CandidateFit, FitContext, Folds, Method, Scores, rows};
+use super::score::{candidate_weights, leading, scored_settings};
+use super::{Candidate, CandidateFit, FitContext, Folds, Scores, rows};
 use crate::data::Dataset;
 use crate::fit::CandidateSet;
-use crate::fit::tuning::{
-    ENOUGH_INTERVENTIONS, ScoredSetting, Tuning, bandwidth_multiples, interventions_to_leave_out,
-};
+use crate::fit::tuning::{ENOUGH_INTERVENTIONS, Tuning, bandwidth_multiples, interventions_to_leave_out};
 use crate::kernel::Bandwidth;
-use crate::model::PenaltyKind;
 use crate::numeric::statistics::mean_and_error;
 use crate::solve::moments::{Moments, Tolerance};
 use crate::{Matrix, Progress, Result};
@@ -140,24 +137,7 @@ impl ModelChoice<'_> {
             let weights = self.paths_of_pairs(bandwidths, &by_pairs, &folds, progress)?;
             scores.add(&folds, by_pairs, &weights);
         }
-        let all: Vec<usize> = (0..scores.environments.len()).collect();
-        let weights = scores.weights(&all);
-        let none = scores.candidates.iter().position(|candidate| candidate.method == Method::Nothing);
-        let none = none.map(|c| mean_and_error(&scores.errors[c]).0);
-        let mut settings =
-            scored_settings(&scores.candidates, &scores.errors, &weights, self.context.penalty);
-        for setting in &mut settings {
-            setting.ratio = none.zip(setting.score).map(|(none, score)| (score - none).exp());
-        }
-        Ok(Tuning {
-            held_out: "environments",
-            folds: folds.left_out.len(),
-            interventions: self.left_out().len(),
-            leading: leading(&settings),
-            settings,
-            expected_error: Some(scores.expected_error()),
-            remarks: self.remarks(),
-        })
+        Ok(Tuning { remarks: self.remarks(), ..scores.tuning(folds.left_out.len(), self.context.penalty) })
     }
 
     /// The SKDS fits of W without each fold: fold by candidate.
@@ -210,38 +190,4 @@ impl ModelChoice<'_> {
             remarks: self.remarks(),
         })
     }
-}
-
-fn scored_settings(
-    candidates: &[Candidate],
-    scores: &[Vec<f64>],
-    weights: &[f64],
-    penalty: PenaltyKind,
-) -> Vec<ScoredSetting> {
-    let setting = |((candidate, scores), weight): ((&Candidate, &Vec<f64>), &f64)| {
-        let (score, error) = match scores.is_empty() {
-            true => (None, None),
-            false => {
-                let (score, error) = mean_and_error(scores);
-                (Some(score), Some(error))
-            }
-        };
-        ScoredSetting {
-            method: candidate.method,
-            bandwidth: candidate.bandwidth,
-            penalty,
-            lambda: candidate.lambda,
-            score,
-            error,
-            ratio: None,
-            weight: *weight,
-            scores: scores.clone(),
-        }
-    };
-    candidates.iter().zip(scores).zip(weights).map(setting).collect()
-}
-
-/// The setting with the largest weight.
-fn leading(settings: &[ScoredSetting]) -> usize {
-    (0..settings.len()).fold(0, |best, c| if settings[c].weight > settings[best].weight { c } else { best })
 }

@@ -16,9 +16,14 @@ pub(in crate::fit) struct Folds {
 impl Folds {
     /// Every environment with targets is left out once; neighbours go to different groups.
     pub(crate) fn of(targets: &Matrix<bool>) -> Folds {
+        Folds::at_most(MOST, targets)
+    }
+
+    /// The same in at most so many groups.
+    pub(crate) fn at_most(most: usize, targets: &Matrix<bool>) -> Folds {
         let intervened: Vec<usize> =
             (0..targets.rows()).filter(|&e| targets.row(e).contains(&true)).collect();
-        let count = intervened.len().min(MOST);
+        let count = intervened.len().min(most);
         let mut folds = Folds { left_out: vec![Vec::new(); count], parts: vec![0; targets.rows()] };
         for (k, &e) in intervened.iter().enumerate() {
             folds.left_out[k % count].push(e);

@@ -14,6 +14,7 @@ mod rows;
 mod score;
 #[cfg(test)]
 mod tests;
+mod trained;
 
 pub(super) use candidate::Candidate;
 pub use candidate::Method;
@@ -22,3 +23,5 @@ pub(crate) use choice::considers_pairs;
 pub(super) use fits::{CandidateFit, FitContext};
 pub(super) use folds::Folds;
 pub(super) use score::Scores;
+pub use trained::KeepRuns;
+pub(super) use trained::TrainedChoice;

@@ -2,7 +2,8 @@
 
 use super::paths::PenaltyPath;
 use super::{Candidate, FitContext, Folds, Method};
-use crate::fit::tuning::ExpectedError;
+use crate::fit::tuning::{ExpectedError, ScoredSetting, Tuning};
+use crate::model::PenaltyKind;
 use crate::numeric::dense::Lu;
 use crate::numeric::statistics::mean_and_error;
 use crate::solve::moments::{Moments, Pool};
@@ -35,6 +36,16 @@ pub(in crate::fit) struct Scores {
     noise: Vec<f64>,
     /// Logarithms of errors, candidate by environment; empty if the candidate's path ended earlier.
     pub errors: Vec<Vec<f64>>,
+    rule: Rule,
+}
+
+/// What becomes of the scores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rule {
+    /// The model averages the candidates that predict about equally well.
+    Average,
+    /// The model is the best candidate that has effects.
+    Best,
 }
 
 impl Scores {
@@ -47,7 +58,7 @@ impl Scores {
         candidates: Vec<Candidate>,
         progress: &Progress,
     ) -> Result<Scores> {
-        let mut scores = Scores::unscored(moments, context.targets, folds, candidates);
+        let mut scores = Scores::unscored(moments, context.targets, folds, candidates, Rule::Average);
         let pools: Vec<Pool<'_>> = (0..folds.left_out.len())
             .into_par_iter()
             .map(|fold| Pool::new(moments, context.targets, &folds.parts_of(fold), context.learn_scale))
@@ -87,11 +98,12 @@ impl Scores {
     }
 
     /// The observed changes, before any prediction.
-    fn unscored(
+    pub(super) fn unscored(
         moments: &Moments,
         targets: &Matrix<bool>,
         folds: &Folds,
         candidates: Vec<Candidate>,
+        rule: Rule,
     ) -> Scores {
         let d = moments.dim();
         let rest = (0..targets.rows()).find(|&e| !targets.row(e).contains(&true)).unwrap_or(0);
@@ -111,7 +123,13 @@ impl Scores {
                 .map(|&e| (0..d).map(|j| noise(e, j)).sum::<f64>() / d as f64)
                 .collect(),
             environments,
+            rule,
         }
+    }
+
+    /// The targets of the k-th left-out environment and the changes of their means.
+    pub(super) fn given(&self, k: usize) -> (Vec<usize>, Vec<f64>) {
+        (self.targets[k].clone(), self.targets[k].iter().map(|&j| self.observed[k][j]).collect())
     }
 
     /// The changes of means that W predicts for the environments of a fold.
@@ -141,7 +159,7 @@ impl Scores {
     }
 
     /// Records a candidate's predictions and their errors.
-    fn record(&mut self, candidate: usize, predicted: Vec<Vec<f64>>) {
+    pub(super) fn record(&mut self, candidate: usize, predicted: Vec<Vec<f64>>) {
         self.errors[candidate] = predicted.iter().enumerate().map(|(k, p)| self.error(k, p)).collect();
         self.predicted[candidate] = predicted;
     }
@@ -181,7 +199,35 @@ impl Scores {
     pub(crate) fn weights(&self, environments: &[usize]) -> Vec<f64> {
         let scores: Vec<Option<f64>> =
             (0..self.candidates.len()).map(|c| self.score(c, environments)).collect();
-        candidate_weights(&self.candidates, &scores, environments.len())
+        match self.rule {
+            Rule::Average => candidate_weights(&self.candidates, &scores, environments.len()),
+            Rule::Best => {
+                let above = |c: &usize| scores[*c].unwrap_or(f64::INFINITY);
+                let with_effects =
+                    (0..scores.len()).filter(|&c| self.candidates[c].method != Method::Nothing);
+                let best = with_effects.min_by(|a, b| above(a).total_cmp(&above(b)));
+                (0..scores.len()).map(|c| f64::from(u8::from(Some(c) == best))).collect()
+            }
+        }
+    }
+
+    /// The table of all candidates, and the error to expect.
+    pub(crate) fn tuning(&self, folds: usize, penalty: PenaltyKind) -> Tuning {
+        let weights = self.weights(&self.all());
+        let (none, _) = mean_and_error(&self.errors[self.no_effect()]);
+        let mut settings = scored_settings(&self.candidates, &self.errors, &weights, penalty);
+        for setting in &mut settings {
+            setting.ratio = setting.score.map(|score| (score - none).exp());
+        }
+        Tuning {
+            held_out: "environments",
+            folds,
+            interventions: self.environments.len(),
+            leading: leading(&settings),
+            settings,
+            expected_error: Some(self.expected_error()),
+            remarks: Vec::new(),
+        }
     }
 
     /// The candidate without effects.
@@ -246,6 +292,41 @@ pub(super) fn candidate_weights(candidates: &[Candidate], scores: &[Option<f64>]
     weights
 }
 
+/// Every candidate with its scores and its weight.
+pub(super) fn scored_settings(
+    candidates: &[Candidate],
+    scores: &[Vec<f64>],
+    weights: &[f64],
+    penalty: PenaltyKind,
+) -> Vec<ScoredSetting> {
+    let setting = |((candidate, scores), weight): ((&Candidate, &Vec<f64>), &f64)| {
+        let (score, error) = match scores.is_empty() {
+            true => (None, None),
+            false => {
+                let (score, error) = mean_and_error(scores);
+                (Some(score), Some(error))
+            }
+        };
+        ScoredSetting {
+            method: candidate.method,
+            bandwidth: candidate.bandwidth,
+            penalty,
+            lambda: candidate.lambda,
+            score,
+            error,
+            ratio: None,
+            weight: *weight,
+            scores: scores.clone(),
+        }
+    };
+    candidates.iter().zip(scores).zip(weights).map(setting).collect()
+}
+
+/// The setting with the largest weight.
+pub(super) fn leading(settings: &[ScoredSetting]) -> usize {
+    (0..settings.len()).fold(0, |best, c| if settings[c].weight > settings[best].weight { c } else { best })
+}
+
 /// The weight of a candidate whose score is `above` the best one.
 fn weight(above: f64, environments: usize) -> f64 {
     (-(environments as f64) * above).exp()
@@ -298,7 +379,17 @@ mod tests {
             observed: vec![vec![1.0, 0.0]; 2],
             targets: vec![vec![0]; 2],
             noise: vec![0.0; 2],
+            rule: Rule::Average,
         }
+    }
+
+    #[test]
+    fn the_best_candidate_with_effects_can_be_all_of_the_model() {
+        let all = Scores { rule: Rule::Best, ..scores([-1.0, -1.0], [-1.5, -0.7], [-9.0, -9.0]) };
+        assert_eq!(all.weights(&[0, 1])[..2], [0.0, 1.0]);
+        assert_eq!(all.weights(&[1])[..2], [1.0, 0.0]);
+        // The first environment is predicted by what is best for the second, and the other way round.
+        assert!((all.expected_error().ratio.ln() - 8.15).abs() < 1e-9);
     }
 
     #[test]

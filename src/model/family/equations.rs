@@ -16,7 +16,14 @@ use std::sync::Arc;
 
 pub(super) const FAMILY: Family = Family {
     name: "equations",
-    tensors: &["first_weights", "first_biases", "inner_weights", "inner_biases", "mean_weights", "scale_weights"],
+    tensors: &[
+        "first_weights",
+        "first_biases",
+        "inner_weights",
+        "inner_biases",
+        "mean_weights",
+        "scale_weights",
+    ],
     read,
 };
 
@@ -46,7 +53,8 @@ fn read(file: &Container<'_>, d: usize) -> Checked<(Drift<f64>, Noise<f64>)> {
     let slope = match file.meta("slope").map(str::parse::<f64>) {
         Some(Ok(slope)) if (0.0..=1.0).contains(&slope) => slope,
         found => {
-            let found = found.map_or("no slope".into(), |_| format!("the slope {}", file.meta("slope").unwrap_or("")));
+            let found = found
+                .map_or("no slope".into(), |_| format!("the slope {}", file.meta("slope").unwrap_or("")));
             return Err(format!("has {found:.100} in its metadata, expected a number from 0 to 1"));
         }
     };
@@ -67,7 +75,9 @@ fn read(file: &Container<'_>, d: usize) -> Checked<(Drift<f64>, Noise<f64>)> {
     };
     let (inner_weights, inner_biases) = match layers {
         0 => (Vec::new(), Vec::new()),
-        _ => (file.values("inner_weights", &[layers, d, h, h])?, file.values("inner_biases", &[layers, d, h])?),
+        _ => {
+            (file.values("inner_weights", &[layers, d, h, h])?, file.values("inner_biases", &[layers, d, h])?)
+        }
     };
     let drift = EquationsDrift {
         slope,
@@ -145,9 +155,9 @@ impl<T: Scalar> DriftArrays<T> for EquationsDrift<T> {
     fn check(&self, _dim: usize, noise: &Noise<T>) -> Result<()> {
         match noise {
             Noise::Diagonal { .. } => Ok(()),
-            Noise::Full { .. } | Noise::Basis { .. } => {
-                Err(Error::invalid("structural equations by networks have another noise, expected a diagonal one"))
-            }
+            Noise::Full { .. } | Noise::Basis { .. } => Err(Error::invalid(
+                "structural equations by networks have another noise, expected a diagonal one",
+            )),
         }
     }
 
@@ -175,8 +185,7 @@ impl DriftDynamics for EquationsDrift<f64> {
     ) -> Result<Drift<f64>> {
         let Standardization { mean, scale } = units;
         let (d, h) = (biases.len(), self.first_biases.cols());
-        let first_weights =
-            Matrix::from_fn(d * h, d, |u, i| self.first_weights[(u, i)] / scale[i]);
+        let first_weights = Matrix::from_fn(d * h, d, |u, i| self.first_weights[(u, i)] / scale[i]);
         let rest = |u: usize| first_weights.row(u).iter().zip(mean).map(|(w, m)| w * m).sum::<f64>();
         let first_biases = Matrix::from_fn(d, h, |j, k| self.first_biases[(j, k)] - rest(j * h + k));
         // −s z = −x + m.
@@ -243,7 +252,14 @@ impl RowEquations<'_> {
     }
 
     /// mean_j and log_scale_j at every row; in `x` the entries of a variable are contiguous.
-    pub(crate) fn evaluate(&self, j: usize, x: &[f64], mean: &mut [f64], log_scale: &mut [f64], space: &mut RowSpace) {
+    pub(crate) fn evaluate(
+        &self,
+        j: usize,
+        x: &[f64],
+        mean: &mut [f64],
+        log_scale: &mut [f64],
+        space: &mut RowSpace,
+    ) {
         let (of, rows, h) = (self.of, mean.len(), self.of.first_biases.cols());
         let RowSpace { units, next } = space;
         units.resize(h * rows, 0.0);
@@ -263,7 +279,9 @@ impl RowEquations<'_> {
                     let network = layer * of.first_biases.rows() + j;
                     for (k, unit) in next.chunks_exact_mut(rows).enumerate() {
                         unit.fill(of.inner_biases[(network, k)]);
-                        for (weight, before) in of.inner_weights.row(network * h + k).iter().zip(units.chunks_exact(rows)) {
+                        for (weight, before) in
+                            of.inner_weights.row(network * h + k).iter().zip(units.chunks_exact(rows))
+                        {
                             add(unit, *weight, before);
                         }
                         activate(unit, of.slope);
@@ -328,7 +346,10 @@ mod tests {
         let (mut mean, mut log_scale) = ([0.0], [0.0]);
         rows.evaluate(1, &[2.0, 9.0], &mut mean, &mut log_scale, &mut RowSpace::default());
         // Units 2.5 and −0.15; then 2.5 + 0.15 − 0.25 = 2.4 and 1.25 − 0.25 = 1.
-        assert!((mean[0] - 4.4).abs() < 1e-15 && (log_scale[0] - 0.5).abs() < 1e-15, "{mean:?} {log_scale:?}");
+        assert!(
+            (mean[0] - 4.4).abs() < 1e-15 && (log_scale[0] - 0.5).abs() < 1e-15,
+            "{mean:?} {log_scale:?}"
+        );
     }
 
     #[test]
@@ -366,6 +387,9 @@ mod tests {
         drift.slope = 7.0;
         wrong.save(&path).unwrap();
         let sentence = Model::read(&path).unwrap_err().to_string();
-        assert!(sentence.contains("the slope 7 in its metadata, expected a number from 0 to 1"), "{sentence}");
+        assert!(
+            sentence.contains("the slope 7 in its metadata, expected a number from 0 to 1"),
+            "{sentence}"
+        );
     }
 }

@@ -2,8 +2,8 @@
 
 use super::networks::Networks;
 use super::{
-    ChainDrift, Checked, Container, Drift, DriftArrays, DriftDynamics, Family, InputWeights,
-    InputWeightsMut, cast,
+    ChainDrift, Checked, Container, Drift, DriftArrays, DriftDynamics, Family, InputWeights, InputWeightsMut,
+    cast,
 };
 use crate::data::Standardization;
 use crate::model::{Basis, IngoingScale, Noise, Tensor};

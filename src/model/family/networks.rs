@@ -144,12 +144,15 @@ mod tests {
 
     /// Drifts of networks with `h` units that see one other variable, at many points.
     fn worst_error(activation: Activation, h: usize, exact: fn(f64) -> f64) -> f64 {
-        let drift = MlpDrift {
-            activation,
-            hidden_weights: Matrix::from_fn(2 * h, 2, |u, i| if u / h == i { 0.0 } else { 0.3 + 0.9 * u as f64 }),
-            hidden_biases: Matrix::from_fn(2, h, |j, k| 0.4 * j as f64 - 0.3 * k as f64),
-            output_weights: Matrix::from_fn(2, h, |j, k| 1.0 - 0.6 * (j + k) as f64),
-        };
+        let drift =
+            MlpDrift {
+                activation,
+                hidden_weights: Matrix::from_fn(2 * h, 2, |u, i| {
+                    if u / h == i { 0.0 } else { 0.3 + 0.9 * u as f64 }
+                }),
+                hidden_biases: Matrix::from_fn(2, h, |j, k| 0.4 * j as f64 - 0.3 * k as f64),
+                output_weights: Matrix::from_fn(2, h, |j, k| 1.0 - 0.6 * (j + k) as f64),
+            };
         let chains = 37;
         let x: Vec<f64> = (0..2 * chains).map(|c| (c as f64 - 37.0) * 1.7).collect();
         let (mut b, mut space) = (vec![0.0; 2 * chains], ChainSpace::default());

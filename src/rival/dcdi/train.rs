@@ -29,8 +29,6 @@ pub(super) struct Outcome {
     pub equations: NetworkEquations,
     /// Row j: whether each variable acts on j.
     pub edges: Matrix<bool>,
-    /// Row j: the last probabilities of the edges to j.
-    pub probabilities: Matrix<f64>,
     /// Steps in all.
     pub steps: u64,
     /// The step at which the graph was fixed.
@@ -274,8 +272,7 @@ impl<'a, T: Scalar> Training<'a, T> {
             variable.parents().iter().for_each(|&i| edges[(j, i)] = true);
         }
         let equations = self.equations(&edges);
-        let probabilities = self.graph.present.clone();
-        Outcome { equations, edges, probabilities, steps, fixed_at, was_acyclic, validation }
+        Outcome { equations, edges, steps, fixed_at, was_acyclic, validation }
     }
 
     fn equations(&self, edges: &Matrix<bool>) -> NetworkEquations {

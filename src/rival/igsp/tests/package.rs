@@ -112,7 +112,7 @@ fn the_package_finds_the_same_graphs() {
 fn the_package_computes_the_same_probabilities() {
     let (mut independence, mut invariance) = (0, 0);
     for (c, problem) in problems().iter().enumerate() {
-        let (mut evidence, nodes) =
+        let (evidence, nodes) =
             (problem.evidence(problem.alpha), |given: &[usize]| Nodes::of(given.iter().copied()));
         for test in &problem.independence {
             // Levels on either side of the probability.

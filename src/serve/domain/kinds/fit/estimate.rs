@@ -17,14 +17,17 @@ pub(super) fn estimate(request: &FitRequest, sizes: &Sizes) -> Estimate {
     let known = if request.edges.is_empty() { 0.0 } else { 64.0 * d * d };
     if let Solver::Rival(rival) = &recipe.solver {
         let operations = match rival.kind() {
-            RivalKind::Llc | RivalKind::Gies | RivalKind::Igsp => 4.0 * sizes.rows * d * d + 500.0 * d.powi(4),
+            RivalKind::Llc | RivalKind::Gies | RivalKind::Igsp => {
+                4.0 * sizes.rows * d * d + 500.0 * d.powi(4)
+            }
             // Some 150 000 steps of 64 rows, and 100 passes over all rows, by networks of each variable.
             RivalKind::Dcdi => 150_000.0 * 64.0 * 40.0 * d * d,
             RivalKind::Nodags => 100.0 * sizes.rows * 100.0 * d * d,
         };
         return Estimate { bytes: 4.0 * sizes.samples() + 2e8, operations };
     }
-    if let Solver::Adam { adam: AdamRecipe { steps, batch, envs_per_step, .. }, .. } = &recipe.solver {
+    if let Solver::Adam { adam: AdamRecipe { steps, batch, envs_per_step, choice, .. }, .. } = &recipe.solver
+    {
         let width = match recipe.form {
             DriftForm::Mlp { hidden, .. } => d * hidden as f64,
             DriftForm::Linear | DriftForm::Basis { .. } => d,
@@ -37,7 +40,11 @@ pub(super) fn estimate(request: &FitRequest, sizes: &Sizes) -> Estimate {
         // Parameters, gradient, both moments, and a copy of all for checkpoints; rows of a batch with what is computed
         // of them. A step takes 50 µs at least.
         let bytes = sizes.samples() + known + 32.0 * d * width + 4.0 * rows * (8.0 * d + 2.0 * width);
-        return Estimate { bytes, operations: f64::from(*steps) * (4.0 * rows * d * width).max(5e6) };
+        let once = f64::from(*steps) * (4.0 * rows * d * width).max(5e6);
+        // Forty to eighty trainings of half the steps, as many at once as there are threads, each with its own copy of the data.
+        let (copies, trainings) =
+            if choice.is_some() { (rayon::current_num_threads() as f64, 41.0) } else { (0.0, 1.0) };
+        return Estimate { bytes: bytes * (1.0 + copies), operations: (trainings * once).min(once + 3e14) };
     }
     let features = match &recipe.form {
         DriftForm::Basis { features: FeatureChoice::Polynomial(degree), .. } => {

@@ -49,7 +49,9 @@ impl Kind for FitRequest {
                 ));
             }
             if recipe.solver.rival().is_some() {
-                return Err(ServiceError::invalid("bootstrap is given with a method, expected a diffusion for it"));
+                return Err(ServiceError::invalid(
+                    "bootstrap is given with a method, expected a diffusion for it",
+                ));
             }
             // The memory for all resamples is part of the estimate.
             check_resamples(resamples, 0.0)?;

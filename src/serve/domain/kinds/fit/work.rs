@@ -3,8 +3,8 @@
 use super::FitRequest;
 use crate::engine::{Engine, State};
 use crate::fit::{
-    AdamRecipe, Checkpoint, Knowledge, PreparedFit, Record, Stability, Support, TrainingObserver,
-    TrainingSchedule, Tuning,
+    AdamRecipe, Checkpoint, ChoiceRuns, Knowledge, PreparedFit, RaisedPenalty, Record, Stability, Support,
+    TrainingObserver, TrainingSchedule, Tuning,
 };
 use crate::graph::Graph;
 use crate::model::Model;
@@ -41,7 +41,7 @@ pub(super) fn run(task: &Task<'_>, request: &FitRequest) -> Result<JobOutput> {
     let path = task.folder()?.join(MODEL);
     let (found, tuning) = match problem.recipe.solver.adam().copied() {
         None => exact(task, request, &problem, &path)?,
-        Some(recipe) => (adam(task, &problem, &recipe, &path)?, None),
+        Some(recipe) => adam(task, problem.clone(), &recipe, &path)?,
     };
     let (stability, support, summary) = found;
     let model = Model::read(&path)?;
@@ -98,7 +98,15 @@ fn exact(
     Ok(((fit.stability.clone(), support, lines.join("\n")), fit.tuning))
 }
 
-fn adam(task: &Task<'_>, problem: &PreparedFit, recipe: &AdamRecipe, path: &Path) -> Result<Findings> {
+fn adam(
+    task: &Task<'_>,
+    problem: PreparedFit,
+    recipe: &AdamRecipe,
+    path: &Path,
+) -> Result<(Findings, Option<Tuning>)> {
+    let runs = ChoiceRuns::path_for(path);
+    let (problem, tuning) = chosen(task, problem, &runs)?;
+    let problem = &problem;
     let checkpoint = Checkpoint::path_for(path);
     // If the checkpoint cannot be read or belongs to another fit, this one starts from the beginning.
     let from = checkpoint.exists().then(|| Checkpoint::read_for(&checkpoint, problem).ok()).flatten();
@@ -113,17 +121,30 @@ fn adam(task: &Task<'_>, problem: &PreparedFit, recipe: &AdamRecipe, path: &Path
     if !outcome.complete {
         return Err(Error::Stopped);
     }
-    let (model, stability) = report::write_trained(problem, &outcome, path)?;
+    let (model, stability) = report::write_trained(problem, tuning.as_ref(), &outcome, path)?;
     let support = problem.support(&model);
-    let _ = std::fs::remove_file(&checkpoint);
+    [&checkpoint, &runs].into_iter().for_each(|file| drop(std::fs::remove_file(file)));
     let device = task.gpu.map_or_else(|| "cpu".into(), Engine::<f32>::device);
     let last = outcome.log.last().map_or(f64::NAN, |record| record.loss);
-    let mut lines = problem.findings(&stability, &support);
+    let mut lines = problem.findings(tuning.as_ref(), &stability, &support);
+    let steps = outcome.state.steps;
     lines.push(format!(
         "Took {steps} steps on {device} in {:.1} s; the loss on the last batch is {last:.4e}.",
         task.seconds()
     ));
-    Ok((stability, support, lines.join("\n")))
+    Ok(((stability, support, lines.join("\n")), tuning))
+}
+
+/// The fit with the settings that it leaves open, and how they were chosen. Runs that the file holds are not done again.
+fn chosen(task: &Task<'_>, problem: PreparedFit, runs: &Path) -> Result<(PreparedFit, Option<Tuning>)> {
+    let Some(work) = problem.choice_work()? else { return Ok((problem, None)) };
+    task.log("choosing settings by left-out interventions".into());
+    // Runs that cannot be read are done again.
+    let kept = ChoiceRuns::read_for(runs, &problem).unwrap_or_else(|_| ChoiceRuns::new(&problem));
+    let progress = Progress::default();
+    let keep = |all: &ChoiceRuns| all.write(runs);
+    let chosen = task.supervised(&progress, work, || problem.choose(task.gpu, kept, &progress, &keep))?;
+    Ok(chosen.map_or((problem, None), |(chosen, tuning)| (chosen, Some(tuning))))
 }
 
 /// Reports the progress of training and keeps checkpoints.
@@ -138,7 +159,7 @@ struct TrainingReporter<'a> {
 impl TrainingObserver for TrainingReporter<'_> {
     fn report(&mut self, record: &Record) {
         let steps = self.steps;
-        let share = f64::from(record.step - self.first) / f64::from((steps - self.first).max(1));
+        let share = f64::from(record.step - self.first) / f64::from(steps.saturating_sub(self.first).max(1));
         let details = JobProgress {
             step: Some(record.step),
             steps: Some(steps),
@@ -155,6 +176,14 @@ impl TrainingObserver for TrainingReporter<'_> {
 
     fn should_stop(&self) -> bool {
         self.task.should_stop()
+    }
+
+    fn raises(&mut self, raised: &RaisedPenalty) {
+        self.steps = raised.until;
+        self.task.log(format!(
+            "the law is much wider than the data: training on to step {} with lambda {:.3}",
+            raised.until, raised.lambda
+        ));
     }
 }
 
