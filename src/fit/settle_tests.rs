@@ -1,5 +1,6 @@
 use super::recipe::{CandidateSet, PenaltyStrength, Recipe, Solver};
 use super::{PenaltyChoice, Settings};
+use crate::kernel::KernelKind;
 use crate::objective::Objective;
 use crate::{Error, Result};
 
@@ -127,4 +128,41 @@ fn what_cannot_be_meant_together_gets_a_sentence() {
         let sentence = parse(text).unwrap().settle().unwrap_err().to_string();
         assert!(sentence.contains(piece), "{text}: {sentence}");
     }
+}
+
+#[test]
+fn a_neural_drift_chooses_what_is_not_given() {
+    let choice = |text: &str| settled(text).solver.adam().unwrap().choice;
+    let (kds, skds) = ((Objective::Kds, KernelKind::Rbf), (Objective::Skds, KernelKind::TiltedRbf));
+    for (text, losses) in [
+        ("model = \"mlp\"", vec![kds, skds]),
+        ("model = \"mlp\"\nsteps = 100", vec![kds, skds]),
+        ("model = \"mlp\"\ntune = true", vec![kds, skds]),
+        ("model = \"mlp\"\nobjective = \"skds\"", vec![skds]),
+        (
+            "model = \"mlp\"\nkernel = \"imq-plus\"",
+            vec![(Objective::Kds, KernelKind::ImqPlus), (Objective::Skds, KernelKind::ImqPlus)],
+        ),
+    ] {
+        assert_eq!(choice(text).unwrap().losses(), losses, "{text}");
+        // What is open stays open in the settings that describe the fit.
+        let recipe = settled(text);
+        assert_eq!(recipe.to_settings().settle().unwrap(), recipe, "{text}");
+    }
+    for text in ["lambda = 0.1", "bandwidth = 3", "penalty = \"both\"", "tune = false"] {
+        assert_eq!(choice(&format!("model = \"mlp\"\n{text}")), None, "{text}");
+    }
+    assert_eq!(choice("solver = \"adam\""), None);
+    let refused = |text: &str| parse(text).unwrap().settle().unwrap_err().to_string();
+    assert!(
+        refused("solver = \"adam\"\ntune = true").contains("the model linear, expected the exact solver")
+    );
+    assert!(
+        refused("model = \"mlp\"\nlambda = 1\ntune = true").starts_with("lambda is given together with tune")
+    );
+    // The penalties that are the default differ by what they are multiplied with.
+    let lambda = |text: &str| settled(text).solver.strength().unwrap().lambda;
+    assert_eq!(lambda("model = \"mlp\"\nbandwidth = 3"), 0.01);
+    assert_eq!(lambda("model = \"mlp\"\nbandwidth = 3\nobjective = \"kds\""), 0.03);
+    assert_eq!(lambda("solver = \"adam\""), 0.1);
 }

@@ -6,8 +6,8 @@
 
 use super::choose::{KeepRuns, TrainedChoice};
 use super::{
-    AdamRecipe, Checkpoint, ChoiceRuns, DriftForm, Knowledge, PreparedFit, Record, Tuning, WidestVariable,
-    start,
+    AdamRecipe, Checkpoint, ChoiceRuns, DriftForm, Knowledge, PreparedFit, Record, Stability, Tuning,
+    WidestVariable, start,
 };
 use crate::engine::cpu::CpuTraining;
 use crate::engine::gpu::GpuEngine;
@@ -117,6 +117,18 @@ impl PreparedFit {
         schedule: TrainingSchedule,
         observer: &mut dyn TrainingObserver,
     ) -> Result<TrainingOutcome> {
+        self.train_while(gpu, from, schedule, observer, Stability::needs_repair)
+    }
+
+    /// The same with any judgement of which models need a larger penalty.
+    pub(super) fn train_while(
+        &self,
+        gpu: Option<&GpuEngine>,
+        from: Option<&Checkpoint>,
+        schedule: TrainingSchedule,
+        observer: &mut dyn TrainingObserver,
+        needs_repair: impl Fn(&Stability) -> bool,
+    ) -> Result<TrainingOutcome> {
         match self.recipe.solver.adam() {
             None => return Err(Error::invalid("the solver is exact, expected adam to take steps with")),
             Some(AdamRecipe { choice: Some(_), .. }) => {
@@ -130,7 +142,7 @@ impl PreparedFit {
         let mut outcome = self.train_round(gpu, round, from.map(Standing::of), schedule, observer)?;
         while outcome.complete && round < RAISES && self.may_raise() {
             let (_, stability) = self.model(&outcome.state)?;
-            if !stability.needs_repair() {
+            if !needs_repair(&stability) {
                 break;
             }
             round += 1;
@@ -274,5 +286,127 @@ struct Standing<'a> {
 impl Standing<'_> {
     fn of(from: &Checkpoint) -> Standing<'_> {
         Standing { state: &from.state, log: &from.log }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Matrix;
+    use crate::data::Dataset;
+    use crate::fit::{ModelKind, Settings};
+
+    fn problem() -> PreparedFit {
+        let samples =
+            |e: usize| Matrix::from_fn(60, 3, |i, j| (1.7 * (i + 11 * e) as f64 + 2.0 * j as f64).sin());
+        let data = Dataset::from_environments(vec![samples(0), samples(1)]).unwrap();
+        let settings = Settings {
+            model: Some(ModelKind::Mlp),
+            hidden: Some(2),
+            lambda: Some(0.01),
+            steps: Some(21),
+            batch: Some(16),
+            ..Settings::default()
+        };
+        PreparedFit::new(&data, &settings).unwrap()
+    }
+
+    const SCHEDULE: TrainingSchedule = TrainingSchedule { report_every: 1, save_every: 4 };
+
+    /// Keeps everything, and stops after a step.
+    struct Watcher {
+        stop_after: u32,
+        last: u32,
+        raised: Vec<RaisedPenalty>,
+        saved: Option<(State, Vec<Record>)>,
+    }
+
+    impl Watcher {
+        fn until(stop_after: u32) -> Self {
+            Watcher { stop_after, last: 0, raised: Vec::new(), saved: None }
+        }
+    }
+
+    impl TrainingObserver for Watcher {
+        fn report(&mut self, record: &Record) {
+            self.last = record.step;
+        }
+
+        fn save(&mut self, state: &State, log: &[Record]) -> Result<()> {
+            self.saved = Some((state.clone(), log.to_vec()));
+            Ok(())
+        }
+
+        fn should_stop(&self) -> bool {
+            self.last >= self.stop_after
+        }
+
+        fn raises(&mut self, raised: &RaisedPenalty) {
+            self.raised.push(raised.clone());
+        }
+    }
+
+    #[test]
+    fn rounds_follow_from_steps() {
+        let problem = problem();
+        let rounds = [(0, 0), (21, 0), (22, 1), (32, 1), (33, 2), (43, 2), (54, 3)];
+        for (step, round) in rounds {
+            assert_eq!(problem.round_of(step), round, "{step}");
+        }
+        assert_eq!((problem.end_of(1), problem.most_steps()), (32, 54));
+        let lambda = |round| problem.penalty_of(round).unwrap().lambda;
+        assert!((lambda(0) - 0.01).abs() < 1e-15 && (lambda(2) - 0.1).abs() < 1e-12);
+        // Who keeps laws as they are, or penalises nothing, gets no larger penalty.
+        let settings = problem.recipe.to_settings();
+        for settings in [
+            Settings { stabilize: Some(false), ..settings.clone() },
+            Settings { lambda: Some(0.0), ..settings },
+        ] {
+            let other = problem.with_settings(&settings).unwrap();
+            let mut watcher = Watcher::until(u32::MAX);
+            let outcome = other.train_while(None, None, SCHEDULE, &mut watcher, |_| true).unwrap();
+            assert_eq!((outcome.state.steps, watcher.raised.len()), (21, 0));
+        }
+    }
+
+    #[test]
+    fn a_law_that_stays_too_wide_gets_larger_penalties_and_a_good_one_none() {
+        let problem = problem();
+        let mut watcher = Watcher::until(u32::MAX);
+        let calm = problem.train_while(None, None, SCHEDULE, &mut watcher, |_| false).unwrap();
+        assert_eq!((calm.state.steps, calm.complete, watcher.raised.len()), (21, true, 0));
+        let (model, stability) = problem.model(&calm.state).unwrap();
+        assert!(stability.raised.is_none() && !model.settings.contains_key("raised"));
+
+        let wide = problem.train_while(None, None, SCHEDULE, &mut watcher, |_| true).unwrap();
+        assert_eq!((wide.state.steps, wide.complete), (54, true));
+        let raised: Vec<(u32, f64)> =
+            watcher.raised.iter().map(|raised| (raised.until, raised.lambda)).collect();
+        assert_eq!(raised.iter().map(|(until, _)| *until).collect::<Vec<_>>(), [32, 43, 54]);
+        assert!((raised[2].1 - 0.01 * 10f64.powf(1.5)).abs() < 1e-9);
+        // The logged penalty is λ times the same norms as those of a training that goes on without a larger penalty.
+        let longer = problem.with_settings(&Settings { steps: Some(22), ..problem.recipe.to_settings() }).unwrap();
+        let longer = longer.train_while(None, None, SCHEDULE, &mut Unobserved, |_| false).unwrap();
+        assert_eq!(longer.log[..21], wide.log[..21]);
+        assert!((wide.log[21].penalty / longer.log[21].penalty / RAISE - 1.0).abs() < 1e-3);
+        let (model, stability) = problem.model(&wide.state).unwrap();
+        assert_eq!(stability.raised, Some(raised[2].1));
+        assert_eq!(model.settings["lambda"], 0.01);
+        assert!(model.settings["raised"].as_f64().unwrap() > 0.3);
+    }
+
+    #[test]
+    fn a_training_that_stops_in_any_round_goes_on_to_the_same_end() {
+        let problem = problem();
+        let whole = problem.train_while(None, None, SCHEDULE, &mut Unobserved, |_| true).unwrap();
+        for stop_after in [5, 21, 22, 30, 32, 40, 53] {
+            let mut watcher = Watcher::until(stop_after);
+            let part = problem.train_while(None, None, SCHEDULE, &mut watcher, |_| true).unwrap();
+            assert!(part.state.steps >= stop_after && part.state.steps < 54, "{stop_after}");
+            let (state, log) = watcher.saved.unwrap();
+            let from = Checkpoint::new(&problem, &state, &log);
+            let rest = problem.train_while(None, Some(&from), SCHEDULE, &mut Unobserved, |_| true).unwrap();
+            assert_eq!(rest, whole, "{stop_after}");
+        }
     }
 }

@@ -16,6 +16,8 @@ mod fit;
 mod fit_doors;
 mod fit_edges;
 mod fit_exact;
+mod fit_methods;
+mod fit_neural;
 mod fit_resume;
 mod fit_units;
 mod graph;

@@ -2,7 +2,9 @@
 
 use crate::common::{gpu_engine, random_parameters};
 use skds::engine::gpu::plan::Bounds;
+use skds::evaluate::TargetMeans;
 use skds::model::{Activation, Drift, LinearDrift, MlpDrift, Model, Noise, Parameters};
+use skds::predict::match_means;
 use skds::sample::{
     Draw, EulerSettings, Gaussian, Intervention, Method, SampleSettings, Sampler, stationary_samples,
 };
@@ -223,6 +225,48 @@ fn an_mlp_has_the_same_law_on_both_devices() {
     let both = again.draw(&model, &[other, draw], &settings(), &Progress::default()).unwrap();
     assert_eq!(both[1].as_ref().unwrap().as_slice(), found.as_slice());
     assert_eq!(both[0].as_ref().unwrap().rows(), 100);
+}
+
+#[test]
+fn a_simulation_is_steered_on_the_device_as_on_the_host() {
+    let drift = random_parameters(6, 4, 1, Some(Activation::Sigmoid), false);
+    let model = model(Parameters { shift: None, log_scale: None, ..drift });
+    let none = Intervention::none(4);
+    let at_rest = moments(&stationary_samples(&model, &none, 4096, &settings(), 4).unwrap());
+    let deviation = |j: usize| at_rest.1[(j, j)].sqrt();
+    let goal = |j: usize, by: f64| at_rest.0[j] + by * deviation(j);
+    let wanted = [
+        TargetMeans { targets: vec![1], means: vec![goal(1, 2.0)] },
+        TargetMeans { targets: vec![0, 3], means: vec![goal(0, -1.0), goal(3, 1.5)] },
+    ];
+    let settings = SampleSettings { euler: EulerSettings { burn_in: 600, ..settings().euler }, ..settings() };
+    let find = |sampler: &Sampler| -> Vec<Intervention> {
+        let found = match_means(sampler, &model, &wanted, &settings, 3, &Progress::default()).unwrap();
+        found.into_iter().map(Result::unwrap).collect()
+    };
+    let (gpu, cpu) = (find(&Sampler::with_gpu(Some(gpu_engine()))), find(&Sampler::cpu()));
+    for ((wanted, gpu), cpu) in wanted.iter().zip(&gpu).zip(&cpu) {
+        // By other random numbers: a host's simulation under each shift has the wanted mean, and nothing else is shifted.
+        for found in [gpu, cpu] {
+            let (means, _) = moments(&stationary_samples(&model, found, 4096, &settings, 5).unwrap());
+            for j in 0..4 {
+                match wanted.targets.iter().position(|target| *target == j) {
+                    None => assert_eq!(found.shift[j], 0.0),
+                    Some(k) => {
+                        let miss = (means[j] - wanted.means[k]) / deviation(j);
+                        assert!(miss.abs() < 0.1, "variable {j} misses by {miss}");
+                    }
+                }
+            }
+        }
+        for &j in &wanted.targets {
+            assert!(
+                (gpu.shift[j] - cpu.shift[j]).abs() < 0.2 * (1.0 + cpu.shift[j].abs()),
+                "{gpu:?} {cpu:?}"
+            );
+        }
+    }
+    assert_eq!(find(&Sampler::with_gpu(Some(gpu_engine()))), gpu);
 }
 
 #[test]

@@ -290,3 +290,140 @@ impl TrainingObserver for Steps<'_> {
         self.progress.check().is_err()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fit::ModelKind;
+    use rand::SeedableRng;
+    use rand_chacha::ChaCha8Rng;
+    use rand_distr::{Distribution, StandardNormal};
+
+    /// b follows a and c follows b; `pushes` environments push one variable each.
+    fn chain(pushes: usize) -> Dataset {
+        let mut rng = ChaCha8Rng::seed_from_u64(11);
+        let mut environment = |e: usize| {
+            let mut rows = Vec::new();
+            for _ in 0..150 {
+                let mut noise = || -> f64 { StandardNormal.sample(&mut rng) };
+                let push = |j: usize| if e > 0 && (e - 1) % 3 == j { 4.0 } else { 0.0 };
+                let a = push(0) + noise();
+                let b = 0.9 * a + push(1) + 0.5 * noise();
+                rows.extend([a, b, 0.9 * b + push(2) + 0.5 * noise()]);
+            }
+            Matrix::from_rows(150, 3, rows)
+        };
+        let data = Dataset::from_environments((0..=pushes).map(&mut environment).collect()).unwrap();
+        data.with_targets(Matrix::from_fn(pushes + 1, 3, |e, j| e > 0 && (e - 1) % 3 == j)).unwrap()
+    }
+
+    fn settings() -> Settings {
+        Settings {
+            model: Some(ModelKind::Mlp),
+            hidden: Some(3),
+            steps: Some(600),
+            batch: Some(64),
+            learning_rate: Some(0.01),
+            ..Settings::default()
+        }
+    }
+
+    fn problem() -> PreparedFit {
+        PreparedFit::new(&chain(4), &settings()).unwrap()
+    }
+
+    fn choose(problem: &PreparedFit, kept: ChoiceRuns, keep: &KeepRuns<'_>) -> (PreparedFit, Tuning) {
+        problem.choose(None, kept, &Progress::default(), keep).unwrap().unwrap()
+    }
+
+    #[test]
+    fn it_chooses_what_predicts_interventions_better_than_no_effect() {
+        let problem = problem();
+        let progress = Progress::default();
+        let (chosen, tuning) =
+            problem.choose(None, ChoiceRuns::new(&problem), &progress, &|_| Ok(())).unwrap().unwrap();
+        assert_eq!(Some(progress.done()), problem.choice_work().unwrap());
+        assert_eq!((tuning.folds, tuning.interventions), (4, 4));
+        // The candidates, and no effect.
+        assert_eq!(tuning.settings.len(), 2 * KDS.len() + SKDS.len() + 1);
+        let best = &tuning.settings[tuning.leading];
+        assert!(best.weight == 1.0 && best.ratio.unwrap() < 0.5, "{best:?}");
+        assert!(tuning.settings.iter().all(|setting| setting.score.unwrap() >= best.score.unwrap()));
+        assert!(tuning.expected_error.unwrap().ratio < 0.6, "{:?}", tuning.expected_error);
+        // What was chosen is what will be trained.
+        let fixed = chosen.recipe.solver.fixed().unwrap();
+        assert_eq!(fixed.lambda, best.lambda);
+        assert_eq!(fixed.bandwidth, Bandwidth::Value(best.bandwidth.unwrap()));
+        assert_eq!((chosen.recipe.solver.adam().unwrap().choice, chosen.adam().steps), (None, 600));
+        assert!(chosen.choice_work().unwrap().is_none());
+        let refused = problem.train(
+            None,
+            None,
+            TrainingSchedule { report_every: 1, save_every: 1 },
+            &mut crate::fit::Unobserved,
+        );
+        assert!(refused.unwrap_err().to_string().contains("to be chosen"));
+    }
+
+    #[test]
+    fn a_choice_that_was_stopped_goes_on_to_the_same_result() {
+        let problem = problem();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model.choice.json");
+        let (_, whole) = choose(&problem, ChoiceRuns::new(&problem), &|_| Ok(()));
+        let progress = Progress::default();
+        let keep = |runs: &ChoiceRuns| {
+            if runs.count() == 7 {
+                progress.stop();
+            }
+            runs.write(&path)
+        };
+        let stopped = problem.choose(None, ChoiceRuns::new(&problem), &progress, &keep);
+        assert!(matches!(stopped, Err(Error::Stopped)));
+        let kept = ChoiceRuns::read_for(&path, &problem).unwrap();
+        let before = kept.count();
+        assert!(before >= 7 && before < 20, "{before}");
+        let most = Mutex::new(0);
+        let (_, resumed) = choose(&problem, kept, &|runs| {
+            *most.lock().unwrap() += 1;
+            runs.write(&path)
+        });
+        assert_eq!(resumed, whole);
+        assert_eq!(most.into_inner().unwrap() + before, 4 * (2 * KDS.len() + SKDS.len()));
+        // For other data, other settings and damage there is a sentence.
+        let other = PreparedFit::new(&chain(5), &settings()).unwrap();
+        let sentence = ChoiceRuns::read_for(&path, &other).unwrap_err().to_string();
+        assert!(sentence.contains("was written for other data"), "{sentence}");
+        let longer = Settings { steps: Some(700), ..settings() };
+        let other = PreparedFit::new(&chain(4), &longer).unwrap();
+        let sentence = ChoiceRuns::read_for(&path, &other).unwrap_err().to_string();
+        assert!(sentence.contains("found steps = 600, expected 700"), "{sentence}");
+        std::fs::write(&path, "{").unwrap();
+        assert!(
+            ChoiceRuns::read_for(&path, &problem)
+                .unwrap_err()
+                .to_string()
+                .contains("other text than expected")
+        );
+    }
+
+    #[test]
+    fn without_interventions_to_leave_out_the_defaults_are_taken_and_that_is_said() {
+        let few = PreparedFit::new(&chain(2), &settings()).unwrap();
+        assert!(few.choice_work().unwrap().is_none());
+        assert!(
+            few.remarks()[0].contains("2 interventions are known, expected at least 3"),
+            "{:?}",
+            few.remarks()
+        );
+        let recipe = &few.recipe;
+        assert_eq!((recipe.objective, recipe.kernel), (Objective::Kds, KernelKind::Rbf));
+        assert_eq!(recipe.solver.fixed().unwrap().lambda, 0.03);
+        assert_eq!(few.spec.loss.objective, Objective::Kds);
+        let asked = PreparedFit::new(&chain(2), &Settings { tune: Some(true), ..settings() });
+        assert!(asked.err().unwrap().to_string().starts_with("tune is given, but 2 interventions are known"));
+        let long = Settings { steps: Some(u32::MAX), ..settings() };
+        let long = PreparedFit::new(&chain(4), &long).unwrap();
+        assert!(long.remarks()[0].contains("comparing them takes too long"), "{:?}", long.remarks());
+    }
+}
