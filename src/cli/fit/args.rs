@@ -23,9 +23,11 @@ use std::path::{Path, PathBuf};
 /// To narrow the comparison, set --objective, --kernel or --law. To fit one model without comparing, set --lambda,
 /// --penalty or --bandwidth.
 ///
-/// Neural models are trained with Adam on batches, and so are other models if you set an option of Adam. Training writes
-/// MODEL.log.jsonl (the loss over the steps), MODEL.loss.svg (its plot) and, while it runs, MODEL.checkpoint.safetensors.
-/// If you press Ctrl-C, the checkpoint remains, and --resume continues from it.
+/// Neural models are trained with Adam on batches, and so are other models if you set an option of Adam. A neural model
+/// first chooses its loss, bandwidth and penalty in the same way, by trainings that leave interventions out; --lambda,
+/// --penalty or --bandwidth skip that. Training writes MODEL.log.jsonl (the loss over the steps), MODEL.loss.svg (its plot)
+/// and, while it runs, MODEL.choice.json and MODEL.checkpoint.safetensors. If you press Ctrl-C, these remain, and --resume
+/// continues from them.
 ///
 /// Every fit first centres each variable and scales it to standard deviation 1 in the first environment, so units do not
 /// matter and --bandwidth is in standard deviations. The model and everything computed from it are in the units of the
@@ -58,8 +60,9 @@ Examples:
   # The paper's settings for linear systems
   skds fit train.npz -o model.safetensors --solver adam --bandwidth 7 --lambda 0.1
 
-  # A neural drift, with settings from a file
-  skds fit train.npz -o model.safetensors --config fit.toml --model mlp
+  # A neural drift whose settings are chosen, and one with settings from a file
+  skds fit train.npz -o model.safetensors --model mlp
+  skds fit train.npz -o model.safetensors --model mlp --config fit.toml
 
   # A cubic drift, and the effects in it
   skds fit wells.csv -o model.safetensors --model basis --features polynomial:3
@@ -148,7 +151,8 @@ struct ModelArgs {
     /// Keep an unstable model as it is
     ///
     /// By default, the effects between variables of an unstable linear model are multiplied by the largest factor that makes
-    /// it stable, and the report says how much this raises the loss.
+    /// it stable, and the report says how much this raises the loss. An mlp whose stationary law is much wider than the data
+    /// is trained on with a larger penalty.
     #[arg(long)]
     no_stabilize: bool,
 }
@@ -212,10 +216,10 @@ pub(super) struct ChoiceArgs {
     /// For KDS by moments and structural equations, the default is ingoing.
     #[arg(long)]
     penalty: Option<PenaltyChoice>,
-    /// Weight of the penalty [default: chosen, or 0.1]
+    /// Weight of the penalty [default: chosen, or 0.1; for an mlp 0.03 with kds and 0.01 with skds]
     #[arg(long, allow_hyphen_values = true)]
     lambda: Option<f64>,
-    /// Choose the settings that predict left-out interventions best (exact solver)
+    /// Choose the settings that predict left-out interventions best (exact solver, or an mlp)
     ///
     /// This is the default unless you set --bandwidth, --penalty or --lambda.
     #[arg(long)]

@@ -54,9 +54,10 @@ fn matrix_of(graph: &Graph) -> Vec<Vec<u8>> {
     (0..graph.dim()).map(|i| (0..graph.dim()).map(|j| entry(i, j)).collect()).collect()
 }
 
-/// Compares the problems of a file with the package, and returns how many there are.
-fn compare(text: &str) -> usize {
-    let problems: Vec<Problem> = serde_json::from_str(text).unwrap();
+#[test]
+fn graphs_and_scores_are_those_of_the_package() {
+    let problems: Vec<Problem> = serde_json::from_str(include_str!("../golden/problems.json")).unwrap();
+    assert_eq!(problems.len(), 26);
     for problem in &problems {
         let found = search(&problem.environments(), &problem.settings(), &Progress::default(), 1).unwrap();
         let seed = problem.seed;
@@ -64,18 +65,4 @@ fn compare(text: &str) -> usize {
         assert!(error <= 1e-9, "problem {seed}: {} and {}", found.score, problem.score);
         assert_eq!(matrix_of(&found.graph), problem.graph, "problem {seed}");
     }
-    problems.len()
-}
-
-#[test]
-fn graphs_and_scores_are_those_of_the_package() {
-    assert_eq!(compare(include_str!("../golden/problems.json")), 26);
-}
-
-/// `GIES_PROBLEMS=all.json cargo test more_problems -- --ignored` compares a larger file in the same format.
-#[test]
-#[ignore = "needs a file"]
-fn more_problems() {
-    let path = std::env::var("GIES_PROBLEMS").expect("GIES_PROBLEMS names a file");
-    println!("{} problems", compare(&std::fs::read_to_string(path).unwrap()));
 }
