@@ -385,7 +385,8 @@ mod tests {
         assert_eq!(raised.iter().map(|(until, _)| *until).collect::<Vec<_>>(), [32, 43, 54]);
         assert!((raised[2].1 - 0.01 * 10f64.powf(1.5)).abs() < 1e-9);
         // The logged penalty is λ times the same norms as those of a training that goes on without a larger penalty.
-        let longer = problem.with_settings(&Settings { steps: Some(22), ..problem.recipe.to_settings() }).unwrap();
+        let longer =
+            problem.with_settings(&Settings { steps: Some(22), ..problem.recipe.to_settings() }).unwrap();
         let longer = longer.train_while(None, None, SCHEDULE, &mut Unobserved, |_| false).unwrap();
         assert_eq!(longer.log[..21], wide.log[..21]);
         assert!((wide.log[21].penalty / longer.log[21].penalty / RAISE - 1.0).abs() < 1e-3);

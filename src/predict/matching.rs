@@ -145,6 +145,9 @@ struct Found {
     samples: Option<Matrix<f64>>,
 }
 
+/// An intervention that was found, and samples under it.
+pub(crate) type FoundAndDrawn = (Intervention, Matrix<f64>);
+
 /// For each entry of `wanted`, the intervention that [`match_means`] finds, and `rows` samples under it. Entry e has the seed
 /// `seed` + e.
 #[allow(clippy::too_many_arguments)]
@@ -156,7 +159,7 @@ pub(crate) fn match_and_draw(
     settings: &SampleSettings,
     seed: u64,
     progress: &Progress,
-) -> Result<Vec<Result<(Intervention, Matrix<f64>)>>> {
+) -> Result<Vec<Result<FoundAndDrawn>>> {
     let standard = model.in_standard_units();
     if let (Cow::Owned(standard), Some(units)) = (&standard, &model.reference) {
         let found = match_and_draw(sampler, standard, wanted, rows, settings, seed, progress)?;

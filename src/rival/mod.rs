@@ -104,12 +104,12 @@ impl LinearEquations {
 impl NetworkEquations {
     fn into_parameters(self) -> Parameters<f64> {
         let h = self.first_biases.cols();
-        let stacked = |part: fn(&(Matrix<f64>, Matrix<f64>)) -> &Matrix<f64>| {
-            let all: Vec<f64> =
-                self.inner.iter().flat_map(|layer| part(layer).as_slice().iter().copied()).collect();
+        let stacked = |parts: Vec<&Matrix<f64>>| {
+            let all: Vec<f64> = parts.iter().flat_map(|part| part.as_slice().iter().copied()).collect();
             Matrix::from_rows(all.len() / h, h, all)
         };
-        let (inner_weights, inner_biases) = (stacked(|layer| &layer.0), stacked(|layer| &layer.1));
+        let (weights, biases) = self.inner.iter().map(|(weights, biases)| (weights, biases)).unzip();
+        let (inner_weights, inner_biases) = (stacked(weights), stacked(biases));
         let drift = EquationsDrift {
             slope: self.slope,
             first_weights: self.first_weights,

@@ -382,7 +382,7 @@ mod tests {
         assert!(matches!(stopped, Err(Error::Stopped)));
         let kept = ChoiceRuns::read_for(&path, &problem).unwrap();
         let before = kept.count();
-        assert!(before >= 7 && before < 20, "{before}");
+        assert!((7..20).contains(&before), "{before}");
         let most = Mutex::new(0);
         let (_, resumed) = choose(&problem, kept, &|runs| {
             *most.lock().unwrap() += 1;

@@ -38,7 +38,9 @@ impl Independence {
             return known;
         }
         let correlation = self.partial_correlation(key.0, key.1, given);
-        let holds = !(self.p_value(correlation, given.len()) < self.alpha);
+        // No number is no evidence of a dependence.
+        let p = self.p_value(correlation, given.len());
+        let holds = p.is_nan() || p >= self.alpha;
         if self.known.len() >= MOST_REMEMBERED {
             self.known.clear();
         }
