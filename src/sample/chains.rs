@@ -6,7 +6,7 @@
 
 use super::Intervention;
 use crate::bounds::room;
-use crate::model::{ChainDrift, ChainSpace, Noise, Parameters};
+use crate::model::{self, ChainDrift, ChainSpace, Parameters};
 use crate::numeric::matmul::product_sequential;
 use crate::numeric::normals::{BLOCK, Normals};
 use crate::numeric::simd::dispatch;
@@ -21,25 +21,55 @@ pub(super) const FAR: f64 = 1e10;
 /// Steps between two looks at the clock of whoever watches.
 const REPORT_STEPS: usize = 100;
 
+/// Random numbers of chains that have become independent begin here, far from those of the mirrored ones.
+const INDEPENDENT_STREAMS: u32 = 1 << 24;
+
+/// How the random numbers of chains depend on each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Noise {
+    /// Not at all.
+    Independent,
+    /// In each group, the second half of the chains has those of the first half with the opposite sign. What depends linearly on them, as
+    /// most of the noise of means does, then cancels.
+    Mirrored,
+}
+
 /// The chains of one diffusion under one intervention.
 pub(super) struct Chains<'a> {
     process: Process<'a>,
     groups: Vec<Group>,
     count: usize,
+    seed: u64,
 }
 
 impl<'a> Chains<'a> {
     /// `count` chains at standard normal points; those of a drift of given functions start near the middle of the data.
-    pub(super) fn start(process: Process<'a>, count: usize, seed: u64) -> Result<Self> {
+    pub(super) fn start(process: Process<'a>, count: usize, noise: Noise, seed: u64) -> Result<Self> {
         // Position, drift, noise and its spread, functions of each chain.
         let d = process.biases.len();
         let each = 40.0 * d as f64 + 4.0 * process.drift.width() as f64;
         room(count as f64 * each, || format!("{count} chains of {d} variables"))?;
         let groups = (0..count)
             .step_by(GROUP)
-            .map(|first| Group::new(&process, seed, first, GROUP.min(count - first)))
+            .map(|first| Group::new(&process, noise, seed, first, GROUP.min(count - first)))
             .collect();
-        Ok(Chains { process, groups, count })
+        Ok(Chains { process, groups, count, seed })
+    }
+
+    /// Lets the chains go on by another process of the same dimension, with the pushes that this one has had.
+    pub(super) fn continue_by(&mut self, mut process: Process<'a>) {
+        process.biases.clone_from(&self.process.biases);
+        self.process = process;
+    }
+
+    /// `count` chains that start where these are, over and over, and have independent random numbers from now on.
+    pub(super) fn independent(&mut self, count: usize) {
+        let groups = (0..count).step_by(GROUP).enumerate().map(|(g, first)| {
+            let from = &self.groups[g % self.groups.len()];
+            from.copied(self.seed, first, GROUP.min(count - first))
+        });
+        self.groups = groups.collect();
+        self.count = count;
     }
 
     /// How many there are.
@@ -121,11 +151,11 @@ impl<'a> Process<'a> {
             drift: parameters.drift.dynamics().at_chains(&noise, dt)?,
             biases: intervention.biases(parameters),
             noise: match noise {
-                Noise::Basis { .. } => ScaledNoise::ByState,
-                Noise::Diagonal { log_noise } => {
+                model::Noise::Basis { .. } => ScaledNoise::ByState,
+                model::Noise::Diagonal { log_noise } => {
                     ScaledNoise::Diagonal(log_noise.iter().map(|noise| dt.sqrt() * noise.exp()).collect())
                 }
-                Noise::Full { noise } => ScaledNoise::Full(noise.map(|entry| dt.sqrt() * entry)),
+                model::Noise::Full { noise } => ScaledNoise::Full(noise.map(|entry| dt.sqrt() * entry)),
             },
             floor,
         })
@@ -140,6 +170,7 @@ impl<'a> Process<'a> {
 /// Chains that step together; in all arrays the entries of a variable are contiguous.
 struct Group {
     normals: Normals,
+    noise: Noise,
     /// The number of its first chain.
     first: usize,
     chains: usize,
@@ -172,12 +203,12 @@ impl RunAway {
 }
 
 impl Group {
-    fn new(process: &Process<'_>, seed: u64, first: usize, chains: usize) -> Self {
+    fn new(process: &Process<'_>, noise: Noise, seed: u64, first: usize, chains: usize) -> Self {
         let d = process.biases.len();
         // Step 0 is the start.
         let normals = Normals::new(seed, (first / GROUP) as u32);
         let mut x = vec![0.0; d * chains];
-        fill(&normals, 0, chains, &mut x);
+        fill(&normals, noise, 0, chains, &mut x);
         x.iter_mut().enumerate().for_each(|(at, x)| *x = process.drift.start(at / chains, *x));
         if let Some(floor) = process.floor {
             for (x, floor) in x.chunks_exact_mut(chains).zip(floor) {
@@ -187,6 +218,7 @@ impl Group {
         let alone = matches!(process.noise, ScaledNoise::Diagonal(_));
         Group {
             normals,
+            noise,
             first,
             chains,
             x,
@@ -195,6 +227,26 @@ impl Group {
             scaled: vec![0.0; if alone { 0 } else { d * chains }],
             space: ChainSpace::default(),
             step: 0,
+        }
+    }
+
+    /// A group of `chains` chains that start where those of this one are, over and over, with independent random numbers.
+    fn copied(&self, seed: u64, first: usize, chains: usize) -> Self {
+        let d = self.x.len() / self.chains;
+        let x =
+            (0..d * chains).map(|at| self.x[at / chains * self.chains + at % chains % self.chains]).collect();
+        let alone = self.scaled.is_empty();
+        Group {
+            normals: Normals::new(seed, INDEPENDENT_STREAMS + (first / GROUP) as u32),
+            noise: Noise::Independent,
+            first,
+            chains,
+            x,
+            b: vec![0.0; d * chains],
+            z: vec![0.0; d * chains],
+            scaled: vec![0.0; if alone { 0 } else { d * chains }],
+            space: ChainSpace::default(),
+            step: self.step,
         }
     }
 
@@ -216,7 +268,7 @@ impl Group {
     fn step(&mut self, process: &Process<'_>) -> bool {
         let (d, chains) = (process.biases.len(), self.chains);
         process.drift.evaluate(&self.x, chains, &mut self.b, &mut self.scaled, &mut self.space);
-        fill(&self.normals, self.step as u64, chains, &mut self.z);
+        fill(&self.normals, self.noise, self.step as u64, chains, &mut self.z);
         match &process.noise {
             ScaledNoise::Diagonal(_) => {}
             ScaledNoise::Full(noise) => {
@@ -286,14 +338,67 @@ impl Group {
 }
 
 /// Normal numbers of one step, variable after variable.
-fn fill(normals: &Normals, step: u64, chains: usize, z: &mut [f64]) {
+fn fill(normals: &Normals, noise: Noise, step: u64, chains: usize, z: &mut [f64]) {
     dispatch(
         #[inline(always)]
-        || {
-            for (j, z) in z.chunks_exact_mut(chains).enumerate() {
-                let block = normals.block(step, j as u32);
-                z.iter_mut().zip(block).for_each(|(z, value)| *z = f64::from(value));
+        || match noise {
+            Noise::Independent => {
+                for (j, z) in z.chunks_exact_mut(chains).enumerate() {
+                    let block = normals.block(step, j as u32);
+                    z.iter_mut().zip(block).for_each(|(z, value)| *z = f64::from(value));
+                }
+            }
+            Noise::Mirrored => {
+                // A block is enough for two variables of a whole group.
+                let mut block = [0.0; BLOCK];
+                for (j, z) in z.chunks_exact_mut(chains).enumerate() {
+                    if j % 2 == 0 {
+                        block = normals.block(step, (j / 2) as u32);
+                    }
+                    let own = &block[j % 2 * (BLOCK / 2)..];
+                    let (first, second) = z.split_at_mut(chains / 2);
+                    for ((first, second), value) in first.iter_mut().zip(&mut *second).zip(own) {
+                        *first = f64::from(*value);
+                        *second = -*first;
+                    }
+                    // The one in the middle of an odd number has no mirror image.
+                    if chains % 2 == 1 {
+                        second[chains / 2] = f64::from(own[(chains / 2).min(BLOCK / 2 - 1)]);
+                    }
+                }
             }
         },
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mirrored_numbers_are_normal_and_cancel() {
+        let normals = Normals::new(3, 0);
+        for chains in [1, 2, 7, 63, 64] {
+            let (mut sum, mut squares, mut count) = (0.0, 0.0, 0.0);
+            for step in 0..400 {
+                let mut z = vec![f64::NAN; 5 * chains];
+                fill(&normals, Noise::Mirrored, step, chains, &mut z);
+                for z in z.chunks(chains) {
+                    let (first, second) = z.split_at(chains / 2);
+                    assert!(first.iter().zip(second).all(|(a, b)| *a == -*b));
+                    let alone: &[f64] = if chains % 2 == 1 { &z[chains - 1..] } else { &[] };
+                    for z in first.iter().chain(alone) {
+                        (sum, squares, count) = (sum + z, squares + z * z, count + 1.0);
+                    }
+                }
+                // No number serves twice.
+                let mut all: Vec<f64> = z.iter().map(|z| z.abs()).collect();
+                all.sort_by(f64::total_cmp);
+                all.dedup();
+                assert_eq!(all.len(), 5 * chains.div_ceil(2), "{chains}");
+            }
+            let error = 5.0 / f64::sqrt(count);
+            assert!((sum / count).abs() < error && (squares / count - 1.0).abs() < 1.5 * error, "{chains}");
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! Samples of a diffusion by simulation.
 
-use super::chains::{Chains, Process};
+use super::chains::{Chains, Noise, Process};
 use crate::bounds::{step, within};
 use crate::{Matrix, Progress, Result};
 
@@ -72,7 +72,7 @@ pub(super) fn simulate(
 ) -> Result<Matrix<f64>> {
     let d = process.dim();
     let mut samples = super::room(n, d)?;
-    let mut chains = Chains::start(process, chains, seed)?;
+    let mut chains = Chains::start(process, chains, Noise::Independent, seed)?;
     let mut steps = settings.burn_in;
     for round in samples.as_mut_slice().chunks_mut(chains.count() * d) {
         chains.walk(steps, progress)?;

@@ -1,6 +1,6 @@
 //! Samples under shifts that are found while the chains walk, for many interventions at once, on the CPU or a GPU.
 
-use super::chains::{Chains, Process};
+use super::chains::{Chains, Noise, Process};
 use super::steering::{Goals, Steering};
 use super::{EulerSettings, Intervention, SampleSettings, Sampler, room, zero_in_model_units};
 use crate::engine::gpu::GpuEngine;
@@ -9,7 +9,7 @@ use crate::{Error, Matrix, Progress, Result};
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Chains at least: the means over them steer the shifts.
+/// Chains whose means steer the shifts; on a GPU at least.
 const LEAST_CHAINS: usize = 512;
 
 /// Means to reach, and samples to draw under the shifts that reach them.
@@ -91,8 +91,8 @@ impl Sampler {
                 .par_iter()
                 .zip(steering)
                 .map(|(aim, steering)| {
-                    let process = Process::new(&model.parameters, aim.base, dt, floor.as_deref())?;
-                    self.steer_on_cpu(process, aim, steering, settings, &share)
+                    let process = |dt| Process::new(&model.parameters, aim.base, dt, floor.as_deref());
+                    self.steer_on_cpu(&process, aim, steering, settings, &share)
                 })
                 .collect(),
         };
@@ -118,21 +118,32 @@ impl Sampler {
         self.chains_for(samples.max(LEAST_CHAINS), settings)
     }
 
-    fn steer_on_cpu(
+    /// Mirrored chains find the shifts, with twice the step while the shifts move. Copies of them that have become independent are the
+    /// samples.
+    fn steer_on_cpu<'p>(
         &self,
-        process: Process<'_>,
+        process: &dyn Fn(f64) -> Result<Process<'p>>,
         aim: &SteeredDraw<'_>,
         mut steering: Steering,
         settings: &SampleSettings,
         share: &Share<'_>,
     ) -> Result<Steered> {
-        let d = process.dim();
+        let dt = settings.euler.dt;
+        let step = |strides: bool| if strides { 2.0 * dt } else { dt };
+        let mut strides = steering.may_stride();
+        let first = process(step(strides))?;
+        let d = first.dim();
         let mut samples = room(aim.samples, d)?;
         let progress = share.progress.part();
-        let mut chains = Chains::start(process, self.chains_to_steer(aim.samples, settings), aim.seed)?;
+        let mut chains =
+            Chains::start(first, self.chains_for(LEAST_CHAINS, settings), Noise::Mirrored, aim.seed)?;
         let mut shifts = vec![0.0; d];
         while !steering.is_done() {
-            chains.walk(steering.steps(), &progress)?;
+            if strides != steering.may_stride() {
+                strides = !strides;
+                chains.continue_by(process(step(strides))?);
+            }
+            chains.walk(if strides { steering.steps() / 2 } else { steering.steps() }, &progress)?;
             let (means, squares) = chains.moments();
             steering.report(&means, &squares);
             for (j, shift) in steering.shifts() {
@@ -141,11 +152,12 @@ impl Sampler {
             }
             share.report()?;
         }
-        for (at, rows) in samples.as_mut_slice().chunks_mut(chains.count() * d).enumerate() {
-            if at > 0 {
-                chains.walk(settings.euler.thin, &progress)?;
-            }
+        chains.independent(self.chains_for(aim.samples, settings));
+        let mut steps = steering.forgetting() * steering.steps();
+        for rows in samples.as_mut_slice().chunks_mut(chains.count() * d) {
+            chains.walk(steps, &progress)?;
             chains.write(rows);
+            steps = settings.euler.thin;
         }
         Ok(finished(aim, steering, samples))
     }

@@ -20,9 +20,16 @@ const PROPORTIONAL: f64 = 3.0;
 const INTEGRAL: f64 = 4.0;
 /// A mean is reached if it misses by at most this share of the variable's standard deviation.
 const TOLERANCE: f64 = 0.02;
-/// Windows over which the held means are averaged at most, before the shift is corrected.
+/// Windows over which the held means are averaged at most, after the last correction.
 const WINDOWS: usize = 4;
-/// Corrections at most. Each averages twice as long as the one before.
+/// A shift that is so many times as large as the distance its mean should go is lost: what it holds runs away.
+const MOST_EFFORT: f64 = 1000.0;
+/// Shifts that move means by much less or more than themselves are not corrected by how far they have moved them.
+const LEAST_RATIO: f64 = 0.1;
+const MOST_RATIO: f64 = 10.0;
+/// Corrections of held shifts by what the miss asks for, in a row at most.
+const ADJUSTMENTS: u32 = 2;
+/// Corrections by steering again at most. Each averages twice as long as the one before.
 const CORRECTIONS: u32 = 2;
 
 /// What the means of targets are brought to.
@@ -76,7 +83,9 @@ pub(super) struct Steering {
     /// Means and mean squares of all variables under the held shifts, and the goals of the targets.
     held: (Average, Average, Average),
     windows: usize,
+    adjustments: u32,
     corrections: u32,
+    lost: bool,
 }
 
 /// Reports in each phase.
@@ -147,13 +156,27 @@ impl Steering {
             average: Average::default(),
             held: Default::default(),
             windows: 0,
+            adjustments: 0,
             corrections: 0,
+            lost: false,
         }
     }
 
     /// Steps until the next report.
     pub(super) fn steps(&self) -> usize {
         self.steps
+    }
+
+    /// Whether the next steps may be twice as long, so half as many: the shifts are still moving, and what they come to is tried with the
+    /// proper steps. A track is followed with the steps that it was made with.
+    pub(super) fn may_stride(&self) -> bool {
+        let moves = matches!(self.phase, Phase::Settle | Phase::Average | Phase::Forget);
+        moves && matches!(self.goals, Goals::Means(_)) && self.steps.is_multiple_of(2)
+    }
+
+    /// Reports that chains need to forget what they have in common.
+    pub(super) fn forgetting(&self) -> usize {
+        self.lengths.window
     }
 
     /// Reports until the end, if no mean misses its goal.
@@ -176,8 +199,11 @@ impl Steering {
         self.track
     }
 
-    /// The largest distance of a target's mean from its goal, in standard deviations of the variable.
+    /// The largest distance of a target's mean from its goal, in standard deviations of the variable; infinite if the search is lost.
     pub(super) fn miss(&self) -> f64 {
+        if self.lost {
+            return f64::INFINITY;
+        }
         let (means, squares, goals) = (self.held.0.values(), self.held.1.values(), self.held.2.values());
         let each = self.targets.iter().zip(&goals).map(|(&j, goal)| {
             let deviation = (squares[j] - means[j] * means[j]).max(0.0).sqrt();
@@ -195,12 +221,14 @@ impl Steering {
         match self.phase {
             Phase::Settle => {
                 self.steer(means);
-                self.pass(self.lengths.settle, Phase::Average);
+                if !self.lost {
+                    self.pass(self.lengths.settle, Phase::Average);
+                }
             }
             Phase::Average => {
                 self.steer(means);
                 self.average.add(&self.shifts);
-                if self.pass(self.lengths.average << self.corrections, Phase::Forget) {
+                if !self.lost && self.pass(self.lengths.average << self.corrections, Phase::Forget) {
                     self.shifts = self.average.values();
                 }
             }
@@ -249,26 +277,53 @@ impl Steering {
             self.integral[k] += INTEGRAL * self.interval * distance;
             self.shifts[k] = self.integral[k] + PROPORTIONAL * distance;
         }
+        // In units in which chains start with deviation 1.
+        let far = first.iter().fold(1.0, |far: f64, distance| far.max(distance.abs()));
+        if !self.shifts.iter().all(|shift| shift.abs() <= MOST_EFFORT * far) {
+            (self.lost, self.phase) = (true, Phase::Done);
+        }
     }
 
-    /// Ends the search if the means are reached. Otherwise the means are averaged for longer, because a few chains do not tell, and
-    /// then the shifts are corrected.
+    /// Ends the search if the means are reached. Otherwise the shifts are corrected and tried again: by as much as the misses ask for, and if that
+    /// does not help by steering again. In the end means are averaged for longer, because a few chains do not tell.
     fn judge(&mut self) {
         // A track ends with its simulation, and its noise cancels: longer averages would tell nothing new.
         let follows = matches!(self.goals, Goals::Follow { .. });
         if follows || self.miss() <= TOLERANCE {
             self.phase = Phase::Done;
+        } else if self.adjustments < ADJUSTMENTS && self.adjust() {
+            self.adjustments += 1;
+            self.phase = Phase::Forget;
+            (self.held, self.windows) = Default::default();
+        } else if self.corrections < CORRECTIONS {
+            self.corrections += 1;
+            self.adjustments = 0;
+            self.phase = Phase::Settle;
+            self.integral.clone_from(&self.shifts);
+            (self.average, self.held, self.windows) = Default::default();
         } else if self.windows == WINDOWS {
-            match self.corrections {
-                CORRECTIONS => self.phase = Phase::Done,
-                _ => {
-                    self.corrections += 1;
-                    self.phase = Phase::Settle;
-                    self.integral.clone_from(&self.shifts);
-                    (self.average, self.held, self.windows) = Default::default();
-                }
-            }
+            self.phase = Phase::Done;
         }
+    }
+
+    /// Corrects the shifts by the misses, as far as the shifts have moved the means so far; false if that is not known.
+    fn adjust(&mut self) -> bool {
+        let (means, goals) = (self.held.0.values(), self.held.2.values());
+        let Some(first) = &self.first else { return false };
+        let ratios = self.targets.iter().enumerate().map(|(k, &j)| {
+            // From where the means were at first, without shifts.
+            let moved = means[j] - (goals[k] - first[k]);
+            self.shifts[k] / moved
+        });
+        let ratios: Vec<f64> = ratios.collect();
+        // Where a mean hardly moves, or against its shift, other variables matter more.
+        if !ratios.iter().all(|ratio| (LEAST_RATIO..=MOST_RATIO).contains(ratio)) {
+            return false;
+        }
+        for (k, &j) in self.targets.iter().enumerate() {
+            self.shifts[k] += ratios[k] * (goals[k] - means[j]);
+        }
+        true
     }
 }
 
@@ -317,6 +372,24 @@ mod tests {
         // Stable, but the second variable alone is not.
         let (lost, _) = steered([[-1.0, -2.0], [2.0, 0.5]], &[0], &[1.0]);
         assert!(!lost.is_done() || lost.miss() > 1.0);
+    }
+
+    #[test]
+    fn a_small_miss_is_corrected_without_steering_again() {
+        // The held mean is 0.9 of the shift, whatever was averaged: 10 % off at first.
+        let mut steering = Steering::new(&[0], Goals::Means(vec![2.0]), 3000, 0.01);
+        let (mut mean, mut reports) = (0.0, 0);
+        while !steering.is_done() {
+            let shift = steering.shifts().next().unwrap().1;
+            let target =
+                if matches!(steering.phase, Phase::Forget | Phase::Hold) { 0.9 * shift } else { shift };
+            mean += 0.1 * (target - mean);
+            steering.report(&[mean], &[mean * mean + 1.0]);
+            reports += 1;
+        }
+        assert!(steering.miss() < TOLERANCE && (mean - 2.0).abs() < 0.02, "{mean}");
+        let Lengths { forget, window, .. } = steering.lengths;
+        assert_eq!((reports, steering.corrections), (steering.usual_reports() + forget + window, 0));
     }
 
     #[test]
