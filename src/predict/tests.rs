@@ -1,6 +1,6 @@
 use super::*;
 use crate::data::{Dataset, Standardization};
-use crate::model::{Activation, Drift, MlpDrift, Model, Noise, Parameters};
+use crate::model::{Activation, Drift, EquationsDrift, LawKind, MlpDrift, Model, Noise, Parameters};
 use crate::numeric::matmul::product;
 use crate::sample::{Intervention, Method, SampleSettings, Sampler};
 use crate::{Matrix, Progress, Result};
@@ -267,6 +267,30 @@ fn data_that_does_not_suit_is_refused() {
     let none = BTreeMap::new();
     let sentence = Treatment::named(&model, None, &one, &none, &one).unwrap_err().to_string();
     assert!(sentence.contains("both a shift and a mean for 'x0'"), "{sentence}");
+}
+
+#[test]
+fn shifts_of_structural_equations_by_networks_reproduce_means() {
+    // x = ½ + ε, y = 0.7 max(x, 0) + 2 e.
+    let drift = EquationsDrift {
+        slope: 0.0,
+        first_weights: Matrix::from_rows(2, 2, vec![0.0, 1.0, 1.0, 0.0]),
+        first_biases: Matrix::full(2, 1, 0.0),
+        inner_weights: Matrix::full(0, 1, 0.0),
+        inner_biases: Matrix::full(0, 1, 0.0),
+        mean_weights: Matrix::from_rows(2, 1, vec![0.0, 0.7]),
+        scale_weights: Matrix::full(2, 1, 0.0),
+    };
+    let noise = Noise::Diagonal { log_noise: vec![0.0, 2f64.ln()] };
+    let parameters =
+        Parameters { drift: drift.into(), biases: vec![0.5, 0.0], noise, shift: None, log_scale: None };
+    let model = Model { law: LawKind::Structural, ..Model::new(parameters) };
+    let wanted = TargetMeans { targets: vec![1], means: vec![4.0] };
+    let (sampler, settings, progress) = (Sampler::cpu(), SampleSettings::default(), Progress::default());
+    let found = match_means(&sampler, &model, &[wanted], &settings, 3, &progress).unwrap().remove(0).unwrap();
+    // E max(x, 0) for x ~ N(½, 1) is ½ Φ(½) + φ(½).
+    let positive = 0.5 * 0.691_462 + 0.352_065;
+    assert!((found.shift[1] - (4.0 - 0.7 * positive)).abs() < 0.3 && found.shift[0] == 0.0, "{found:?}");
 }
 
 #[test]

@@ -73,6 +73,9 @@ impl Sampler {
         settings: &SampleSettings,
         progress: &Progress,
     ) -> Result<Vec<Result<Matrix<f64>>>> {
+        if draws.is_empty() {
+            return Ok(Vec::new());
+        }
         model.parameters.check_shapes()?;
         for draw in draws {
             draw.intervention.check_fits(&model.parameters)?;

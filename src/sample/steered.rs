@@ -68,6 +68,9 @@ impl Sampler {
         units: u64,
         progress: &Progress,
     ) -> Result<Vec<Result<Steered>>> {
+        if wanted.is_empty() {
+            return Ok(Vec::new());
+        }
         model.parameters.check_shapes()?;
         wanted.iter().try_for_each(|wanted| wanted.base.check_fits(&model.parameters))?;
         settings.euler.check()?;

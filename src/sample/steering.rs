@@ -2,8 +2,8 @@
 //!
 //! While the chains walk, a controller moves the shifts so that the means over all chains reach their goals. In a stationary
 //! state the shift of variable j is −E[b_j(X)], so its average over time converges to the shift that has the wanted mean. That
-//! average is then held, the chains forget the controller, and their means tell by how much the goal is missed. The chains are
-//! then samples of the law under the shifts that were found.
+//! average is then held, the chains forget the controller, and their means tell by how much the goal is missed. Shifts that
+//! miss are corrected by what is missing, or steered again. The chains are then samples of the law under the shifts.
 //!
 //! If several shifts have the wanted means, the controller finds the one that it reaches first on its way from no shift, because
 //! the goals move slowly from where the means are to where they should be; a bracketing search finds the nearest in the same

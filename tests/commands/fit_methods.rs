@@ -27,7 +27,7 @@ fn refused(args: &[&str]) -> String {
 /// Data of a linear system with interventions on three of its variables, and on the others.
 fn systems(folder: &Path) -> (PathBuf, PathBuf) {
     let out = folder.join("system");
-    let settings = ["--dim", "5", "--rows", "300", "--train-envs", "3", "--test-envs", "2", "--edges", "1.5"];
+    let settings = ["--dim", "5", "--rows", "300", "--train-envs", "3", "--test-envs", "2", "--edges", "2"];
     said(&skds(&[&["simulate", "scm", "--seed", "4", "-o", out.to_str().unwrap()], &settings[..]].concat()));
     (out.join("train.npz"), out.join("test.npz"))
 }

@@ -26,6 +26,8 @@ impl Fit {
                 "200",
                 "--train-envs",
                 "4",
+                "--test-envs",
+                "1",
                 "--seed",
                 "2",
                 "-o",
