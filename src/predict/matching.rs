@@ -1,25 +1,15 @@
 //! Finds the shifts that bring variables to given means.
 
-use super::root::Root;
+use super::bracketing::bracketed;
+use super::steering::{Found, steered};
 use crate::model::Model;
-use crate::numeric::statistics::moments;
-use crate::sample::{
-    Draw, Goals, Intervention, LinearParts, Method, SampleSettings, Sampler, Steered, SteeredDraw,
-};
+use crate::sample::{Draw, Intervention, LinearParts, Method, SampleSettings, Sampler};
 use crate::{Error, Matrix, Progress, Result};
 use faer::linalg::solvers::Solve;
 use std::borrow::Cow;
-use std::sync::Arc;
 
-/// Sweeps over several targets, one after the other.
-const SWEEPS: usize = 4;
 /// Samples that estimate a mean.
 pub(crate) const MATCHING_SAMPLES: usize = 512;
-/// A mean is matched if it misses by at most this share of the variable's standard deviation. The estimate itself has an error of
-/// 0.04.
-const TOLERANCE: f64 = 2e-3;
-/// A steered simulation that misses a mean by more standard deviations than this is left to bracketing.
-const ACCEPTED_MISS: f64 = 0.06;
 
 /// The progress count at the end of the search for shifts. [`PREDICTION_PROGRESS`](crate::evaluate::PREDICTION_PROGRESS) includes
 /// the comparison of samples.
@@ -59,21 +49,6 @@ pub(super) enum Goal {
     Means(Vec<f64>),
     /// Differences to the means under the base in the same simulation, so that its noise cancels.
     Changes(Vec<f64>),
-}
-
-impl Goal {
-    /// The same in standard units, if they are known.
-    fn in_standard_units(&self, model: &Model, targets: &[usize]) -> Goal {
-        let each = |values: &[f64], of: &dyn Fn(usize, f64) -> f64| {
-            targets.iter().zip(values).map(|(&j, value)| of(j, *value)).collect()
-        };
-        match self {
-            Goal::Means(means) => Goal::Means(each(means, &|j, mean| in_standard_units(model, j, mean))),
-            Goal::Changes(changes) => Goal::Changes(each(changes, &|j, change| {
-                model.units().map_or(change, |units| change / units.scale[j])
-            })),
-        }
-    }
 }
 
 /// For each entry of `wanted`, the intervention on its targets under which they have the wanted stationary means. Linear models
@@ -139,12 +114,6 @@ pub(super) fn match_tasks(
     Ok(found.into_iter().map(|found| found.map(|found| found.intervention)).collect())
 }
 
-/// An intervention that was found and, if the search simulated it last, samples under it.
-struct Found {
-    intervention: Intervention,
-    samples: Option<Matrix<f64>>,
-}
-
 /// An intervention that was found, and samples under it.
 pub(crate) type FoundAndDrawn = (Intervention, Matrix<f64>);
 
@@ -192,185 +161,6 @@ pub(crate) fn match_and_draw(
     Ok(found.into_iter().map(both).collect())
 }
 
-/// For each entry of `wanted`, variables and the changes of their means that shifts of their drift bring about: the changes of all means that
-/// go with them. Everything is in the units of the model, which is simulated. If the model has no law under an intervention, that entry
-/// is an error.
-pub(crate) fn changes_of_means(
-    sampler: &Sampler,
-    model: &Model,
-    wanted: &[(Vec<usize>, Vec<f64>)],
-    settings: &SampleSettings,
-    seed: u64,
-    progress: &Progress,
-) -> Result<Vec<Result<Vec<f64>>>> {
-    let base = Intervention::none(model.dim());
-    let aims: Vec<MatchingTask> = wanted
-        .iter()
-        .map(|(targets, changes)| MatchingTask {
-            base: base.clone(),
-            targets: targets.clone(),
-            goal: Goal::Changes(changes.clone()),
-        })
-        .collect();
-    let found =
-        steered(sampler, model, &aims, &vec![MATCHING_SAMPLES; aims.len()], settings, seed, progress)?;
-    // All have the random numbers of the base, so the noise of its means cancels.
-    let draw = |intervention| Draw { intervention, samples: MATCHING_SAMPLES, seed };
-    let interventions =
-        found.iter().flatten().filter(|found| found.samples.is_none()).map(|found| &found.intervention);
-    let draws: Vec<Draw<'_>> = std::iter::once(&base).chain(interventions).map(draw).collect();
-    let mut drawn = sampler.draw(model, &draws, settings, &progress.part())?.into_iter();
-    let before = match drawn.next().expect("the base was drawn") {
-        Ok(samples) => moments(&samples).0,
-        Err(reason) => return Ok(wanted.iter().map(|_| Err(Error::NonFinite(reason.to_string()))).collect()),
-    };
-    let change = |found: Result<Found>| -> Result<Vec<f64>> {
-        let samples = match found?.samples {
-            Some(samples) => samples,
-            None => drawn.next().expect("every intervention without samples was drawn under")?,
-        };
-        Ok(moments(&samples).0.iter().zip(&before).map(|(now, before)| now - before).collect())
-    };
-    Ok(found.into_iter().map(change).collect())
-}
-
-/// Steers one simulation for each aim, and searches by bracketing where that fails.
-fn steered(
-    sampler: &Sampler,
-    model: &Model,
-    aims: &[MatchingTask],
-    rows: &[usize],
-    settings: &SampleSettings,
-    seed: u64,
-    progress: &Progress,
-) -> Result<Vec<Result<Found>>> {
-    let goals = goals_of(sampler, model, aims, settings, seed, progress)?;
-    let draws = aims.iter().zip(&goals).zip(rows).zip(0..).filter_map(|(((aim, goals), &samples), e)| {
-        let goals = goals.as_ref().ok()?.clone();
-        let MatchingTask { base, targets, .. } = aim;
-        // What follows a simulation has its random numbers.
-        let own = if matches!(goals, Goals::Follow { .. }) { 0 } else { e };
-        Some(SteeredDraw { base, targets, goals, samples, seed: seed.wrapping_add(own) })
-    });
-    let draws: Vec<SteeredDraw<'_>> = draws.collect();
-    let mut drawn = sampler.steer(model, &draws, settings, MATCHING_PROGRESS, progress)?.into_iter();
-    let mut found: Vec<Option<Result<Found>>> = goals
-        .into_iter()
-        .map(|goals| match goals {
-            Err(reason) => Some(Err(reason)),
-            Ok(_) => match drawn.next().expect("every aim with goals was steered to") {
-                Ok(Steered { intervention, samples, miss, .. }) if miss <= ACCEPTED_MISS => {
-                    Some(Ok(Found { intervention, samples: Some(samples) }))
-                }
-                _ => None,
-            },
-        })
-        .collect();
-    let left: Vec<usize> = (0..aims.len()).filter(|&k| found[k].is_none()).collect();
-    let by_bracketing = bracketed(sampler, model, aims, &left, settings, seed, progress)?;
-    for (k, outcome) in left.into_iter().zip(by_bracketing) {
-        found[k] = Some(outcome.map(|intervention| Found { intervention, samples: None }));
-    }
-    Ok(found.into_iter().map(|found| found.expect("every aim has its outcome")).collect())
-}
-
-/// The goals of each aim, in the units of the model's parameters. Changes follow a simulation of the base with the same random
-/// numbers; bases that several aims share are simulated once.
-fn goals_of(
-    sampler: &Sampler,
-    model: &Model,
-    aims: &[MatchingTask],
-    settings: &SampleSettings,
-    seed: u64,
-    progress: &Progress,
-) -> Result<Vec<Result<Goals>>> {
-    let mut bases: Vec<&Intervention> = Vec::new();
-    for aim in aims.iter().filter(|aim| matches!(aim.goal, Goal::Changes(_))) {
-        if !bases.contains(&&aim.base) {
-            bases.push(&aim.base);
-        }
-    }
-    let still = Goals::Means(Vec::new());
-    let draws: Vec<SteeredDraw<'_>> = bases
-        .iter()
-        .map(|base| SteeredDraw { base, targets: &[], goals: still.clone(), samples: MATCHING_SAMPLES, seed })
-        .collect();
-    let measured = match draws.is_empty() {
-        true => Vec::new(),
-        false => sampler.steer(model, &draws, settings, 0, &progress.part())?,
-    };
-    let tracks: Vec<Result<Arc<Vec<Vec<f64>>>>> =
-        measured.into_iter().map(|steered| steered.map(|steered| Arc::new(steered.track))).collect();
-    let units = model.standardization.as_ref();
-    let goals_of = |aim: &MatchingTask| -> Result<Goals> {
-        let pairs = aim.targets.iter();
-        match &aim.goal {
-            Goal::Means(means) => {
-                let own = |(&j, mean): (&usize, &f64)| units.map_or(*mean, |units| units.standard(j, *mean));
-                Ok(Goals::Means(pairs.zip(means).map(own).collect()))
-            }
-            Goal::Changes(changes) => {
-                let own = |(&j, by): (&usize, &f64)| units.map_or(*by, |units| by / units.scale[j]);
-                let at = bases.iter().position(|base| **base == aim.base);
-                match &tracks[at.expect("every base was measured")] {
-                    Ok(track) => Ok(Goals::Follow {
-                        track: track.clone(),
-                        changes: pairs.zip(changes).map(own).collect(),
-                    }),
-                    Err(reason) => Err(Error::NonFinite(reason.to_string())),
-                }
-            }
-        }
-    };
-    Ok(aims.iter().map(goals_of).collect())
-}
-
-/// Searches the shifts of some of the aims by simulations that bracket them.
-fn bracketed(
-    sampler: &Sampler,
-    model: &Model,
-    aims: &[MatchingTask],
-    chosen: &[usize],
-    settings: &SampleSettings,
-    seed: u64,
-    progress: &Progress,
-) -> Result<Vec<Result<Intervention>>> {
-    let mut searches: Vec<Search> = chosen.iter().map(|&k| Search::new(model, &aims[k])).collect();
-    loop {
-        let active: Vec<usize> = (0..searches.len()).filter(|&k| searches[k].is_active()).collect();
-        if active.is_empty() {
-            return Ok(searches.into_iter().map(|search| search.outcome).collect());
-        }
-        let tried: Vec<Intervention> = active.iter().map(|&k| searches[k].tried()).collect();
-        let draws: Vec<Draw<'_>> = active
-            .iter()
-            .zip(&tried)
-            .map(|(&k, intervention)| Draw {
-                intervention,
-                samples: MATCHING_SAMPLES,
-                seed: seed.wrapping_add(chosen[k] as u64),
-            })
-            .collect();
-        let drawn = sampler.draw(model, &draws, settings, &progress.part())?;
-        for (&k, samples) in active.iter().zip(drawn) {
-            searches[k].receive(model, samples)?;
-        }
-    }
-}
-
-/// A value of variable `j` in standard units, if they are known.
-fn in_standard_units(model: &Model, j: usize, value: f64) -> f64 {
-    model.units().map_or(value, |units| units.standard(j, value))
-}
-
-/// A shift of 1 in standard units, in the model's units.
-fn unit_of_shift(model: &Model, j: usize) -> f64 {
-    match (&model.standardization, &model.reference) {
-        (None, Some(reference)) => reference.scale[j],
-        _ => 1.0,
-    }
-}
-
 /// Solves one small linear system for all targets, because means are linear in the shifts. `response` has the means without these
 /// shifts, and the derivative of the means with respect to each; all in the model's units.
 fn shifts_for(response: &faer::Mat<f64>, targets: &[usize], goal: &Goal) -> Result<Vec<f64>> {
@@ -389,107 +179,6 @@ fn shifts_for(response: &faer::Mat<f64>, targets: &[usize], goal: &Goal) -> Resu
         _ => Err(Error::NonFinite(format!("no shift of variable {j} reproduces its mean"))),
     };
     targets.iter().enumerate().map(finite).collect()
-}
-
-/// Brackets each target's shift in turn, in several sweeps if there are several targets.
-struct Search {
-    /// For each variable, a shift of 1 in standard units, in the model's units.
-    units: Vec<f64>,
-    targets: Vec<usize>,
-    /// In standard units, if they are known.
-    goal: Goal,
-    /// The index of the current target, counted over all sweeps.
-    turn: usize,
-    root: Root,
-    /// The intervention found so far, or the reason why there is none.
-    outcome: Result<Intervention>,
-}
-
-impl Search {
-    fn new(model: &Model, aim: &MatchingTask) -> Self {
-        let units: Vec<f64> = (0..model.dim()).map(|j| unit_of_shift(model, j)).collect();
-        let start = aim.targets.first().map_or(0.0, |&j| aim.base.shift[j] / units[j]);
-        Search {
-            units,
-            targets: aim.targets.clone(),
-            goal: aim.goal.in_standard_units(model, &aim.targets),
-            turn: 0,
-            root: Root::new(start),
-            outcome: Ok(aim.base.clone()),
-        }
-    }
-
-    /// The goals as means. The first simulation, of the base itself, turns changes into means.
-    fn means(&mut self, simulated: impl Fn(usize) -> f64) -> &[f64] {
-        if let Goal::Changes(changes) = &self.goal {
-            let means = self.targets.iter().zip(changes).map(|(&j, change)| simulated(j) + change);
-            self.goal = Goal::Means(means.collect());
-        }
-        match &self.goal {
-            Goal::Means(means) | Goal::Changes(means) => means,
-        }
-    }
-
-    fn turns(&self) -> usize {
-        self.targets.len() * if self.targets.len() == 1 { 1 } else { SWEEPS }
-    }
-
-    fn is_active(&self) -> bool {
-        self.outcome.is_ok() && self.turn < self.turns()
-    }
-
-    fn unit(&self) -> f64 {
-        self.units[self.target()]
-    }
-
-    fn target(&self) -> usize {
-        self.targets[self.turn % self.targets.len()]
-    }
-
-    /// The intervention to simulate next.
-    fn tried(&self) -> Intervention {
-        let mut tried = self.outcome.as_ref().expect("only active searches are asked").clone();
-        let shift = self.root.next().expect("a settled root ends its turn");
-        tried.shift[self.target()] = shift * self.unit();
-        tried
-    }
-
-    fn receive(&mut self, model: &Model, samples: Result<Matrix<f64>>) -> Result<()> {
-        let j = self.target();
-        match samples {
-            Ok(samples) => {
-                let samples = &samples;
-                let n = samples.rows() as f64;
-                let values =
-                    |j: usize| (0..samples.rows()).map(move |i| in_standard_units(model, j, samples[(i, j)]));
-                let mean_of = |j: usize| values(j).sum::<f64>() / n;
-                let mean = mean_of(j);
-                let deviation = (values(j).map(|x| (x - mean) * (x - mean)).sum::<f64>() / n).sqrt();
-                let turn = self.turn % self.targets.len();
-                let goal = self.means(mean_of)[turn];
-                self.root.tell(Some(mean - goal), TOLERANCE * deviation);
-            }
-            Err(unstable @ Error::NonFinite(_)) if self.root.is_new() => {
-                self.outcome = Err(unstable);
-                return Ok(());
-            }
-            // So far out that the simulation diverges.
-            Err(Error::NonFinite(_)) => self.root.tell(None, 0.0),
-            Err(other) => return Err(other),
-        }
-        if self.root.next().is_none() {
-            let intervention = self.outcome.as_mut().expect("only active searches receive samples");
-            intervention.shift[j] = self.root.found() * self.units[j];
-            self.turn += 1;
-            if self.turn < self.turns() {
-                let j = self.target();
-                let start = self.outcome.as_ref().map_or(0.0, |intervention| intervention.shift[j]);
-                let start = start / self.units[j];
-                self.root = Root::new(start);
-            }
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 //! | file | answers |
 //! |---|---|
 //! | `treatment` | what is done: shifts, scales, and means that are brought to given values |
-//! | `matching` | which shifts bring means to given values, by a `root` that many searches share simulations with |
+//! | `matching` | which shifts bring means to given values: in closed form, by `steering` a simulation, or by `bracketing` a `root` that many searches share simulations with |
 //! | `law` | the mean and covariance of a model under an intervention: all that is asked of a model here |
 //! | `transport` | the map between two laws |
 //! | `anchor` | the observed rows, and where they go |
@@ -45,10 +45,12 @@
 //! the average of the members' maps, for which each member finds its own shifts.
 
 mod anchor;
+mod bracketing;
 mod law;
 mod matching;
 mod prediction;
 mod root;
+mod steering;
 #[cfg(test)]
 mod tests;
 mod transport;
@@ -58,8 +60,9 @@ pub use anchor::{Origin, anchored, transport_maps};
 pub(crate) use law::law_samples;
 pub use law::{Law, laws_of};
 pub(crate) use matching::MATCHING_SAMPLES;
+pub(crate) use matching::match_and_draw;
 pub use matching::{MATCHING_PROGRESS, TargetMeans, match_means};
-pub(crate) use matching::{changes_of_means, match_and_draw};
 pub use prediction::{Start, predicted};
+pub(crate) use steering::changes_of_means;
 pub use transport::{Deviations, TransportMap};
 pub use treatment::{Treatment, interventions_for};

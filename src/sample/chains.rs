@@ -215,19 +215,23 @@ impl Group {
                 x.iter_mut().for_each(|x| *x = x.max(*floor));
             }
         }
-        let alone = matches!(process.noise, ScaledNoise::Diagonal(_));
-        Group {
-            normals,
-            noise,
-            first,
-            chains,
-            x,
-            b: vec![0.0; d * chains],
-            z: vec![0.0; d * chains],
-            scaled: vec![0.0; if alone { 0 } else { d * chains }],
-            space: ChainSpace::default(),
-            step: 0,
-        }
+        let mixes = !matches!(process.noise, ScaledNoise::Diagonal(_));
+        Group::at(normals, noise, first, chains, x, mixes, 0)
+    }
+
+    /// A group at these points after some steps. `mixes` says whether the noise needs room for σ z.
+    fn at(
+        normals: Normals,
+        noise: Noise,
+        first: usize,
+        chains: usize,
+        x: Vec<f64>,
+        mixes: bool,
+        step: usize,
+    ) -> Self {
+        let room = || vec![0.0; x.len()];
+        let (b, z, scaled) = (room(), room(), if mixes { room() } else { Vec::new() });
+        Group { normals, noise, first, chains, x, b, z, scaled, space: ChainSpace::default(), step }
     }
 
     /// A group of `chains` chains that start where those of this one are, over and over, with independent random numbers.
@@ -235,19 +239,9 @@ impl Group {
         let d = self.x.len() / self.chains;
         let x =
             (0..d * chains).map(|at| self.x[at / chains * self.chains + at % chains % self.chains]).collect();
-        let alone = self.scaled.is_empty();
-        Group {
-            normals: Normals::new(seed, INDEPENDENT_STREAMS + (first / GROUP) as u32),
-            noise: Noise::Independent,
-            first,
-            chains,
-            x,
-            b: vec![0.0; d * chains],
-            z: vec![0.0; d * chains],
-            scaled: vec![0.0; if alone { 0 } else { d * chains }],
-            space: ChainSpace::default(),
-            step: self.step,
-        }
+        let normals = Normals::new(seed, INDEPENDENT_STREAMS + (first / GROUP) as u32);
+        let mixes = !self.scaled.is_empty();
+        Group::at(normals, Noise::Independent, first, chains, x, mixes, self.step)
     }
 
     fn walk(&mut self, process: &Process<'_>, steps: usize, progress: &Progress) -> Result<Option<RunAway>> {
