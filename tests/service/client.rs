@@ -71,6 +71,36 @@ fn commands_leave_the_same_files_as_without_a_service() {
 }
 
 #[test]
+fn methods_and_chosen_neural_drifts_are_the_same_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(&folder.path().join("service"), &[]);
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let sizes = ["--dim", "4", "--rows", "150", "--train-envs", "3", "--test-envs", "1", "--edges", "1"];
+    let made = skds(None, &[&["simulate", "sde", "-o", &at("system")], &sizes[..]].concat());
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let train = at("system/train.npz");
+    let neural = ["--model", "mlp", "--hidden", "3", "--steps", "300", "--batch", "50"];
+    for (name, args, files) in [
+        ("gies", &["--method", "gies"][..], &["safetensors"][..]),
+        ("dcdi", &["--method", "dcdi", "--steps", "1500", "--seed", "5"], &["safetensors"]),
+        ("mlp", &neural, &["safetensors", "tuning.csv", "tuning.svg", "log.jsonl", "loss.svg"]),
+    ] {
+        for (side, url) in [("here", None), ("there", Some(server.url.as_str()))] {
+            let out = at(&format!("{name}-{side}.safetensors"));
+            let found = skds(url, &[&["fit", &train, "-o", &out], args].concat());
+            assert!(found.status.success(), "{name} {side}: {}", String::from_utf8_lossy(&found.stderr));
+            let said = String::from_utf8_lossy(&found.stdout);
+            assert!(name != "mlp" || said.contains("left-out interventions best"), "{side}: {said}");
+        }
+        for file in files {
+            let read = |side: &str| std::fs::read(at(&format!("{name}-{side}.{file}"))).unwrap();
+            assert!(read("here") == read("there"), "{name}.{file} differs");
+        }
+    }
+    assert!(!Path::new(&at("mlp-there.choice.json")).exists());
+}
+
+#[test]
 fn what_a_service_refuses_or_does_not_have_is_said() {
     let folder = tempfile::tempdir().unwrap();
     small_data(folder.path());
