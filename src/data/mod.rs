@@ -38,6 +38,8 @@
 
 mod bounded;
 mod csv;
+#[cfg(feature = "h5ad")]
+pub mod h5ad;
 mod limits;
 mod npy;
 mod npz;
