@@ -29,7 +29,11 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    pub(super) fn of(matrix: &CellMatrix<'_>, asked: Normalization, notes: &mut Vec<String>) -> Result<Scale> {
+    pub(super) fn of(
+        matrix: &CellMatrix<'_>,
+        asked: Normalization,
+        notes: &mut Vec<String>,
+    ) -> Result<Scale> {
         if asked == Normalization::None {
             return Ok(Scale { factors: None });
         }
@@ -55,7 +59,10 @@ impl Scale {
             // Whether something was perturbed, as 0 and 1, is no count of molecules.
             (None, Normalization::Auto) if largest <= 1.0 => Ok(Scale { factors: None }),
             (None, _) => {
-                notes.push(format!("{} holds counts: they were divided by size factors, and x became log(1 + x).", matrix.place()));
+                notes.push(format!(
+                    "{} holds counts: they were divided by size factors, and x became log(1 + x).",
+                    matrix.place()
+                ));
                 Ok(Scale { factors: Some(size_factors(&totals)) })
             }
         }

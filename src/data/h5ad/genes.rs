@@ -49,10 +49,14 @@ impl FromStr for GeneChoice {
             part => match (part.strip_prefix("hvg:"), part.strip_prefix("file:")) {
                 (Some(count), _) => match count.parse() {
                     Ok(count) if count > 0 => Ok(GeneSet::Variable(count)),
-                    _ => Err(Error::invalid(format!("the genes are '{part:.60}', expected hvg: and a number above 0"))),
+                    _ => Err(Error::invalid(format!(
+                        "the genes are '{part:.60}', expected hvg: and a number above 0"
+                    ))),
                 },
                 (_, Some(path)) if !path.is_empty() => Ok(GeneSet::File(path.into())),
-                _ => Err(Error::invalid(format!("the genes are '{part:.60}', expected all, targets, hvg:K or file:PATH, joined by +"))),
+                _ => Err(Error::invalid(format!(
+                    "the genes are '{part:.60}', expected all, targets, hvg:K or file:PATH, joined by +"
+                ))),
             },
         };
         Ok(GeneChoice { sets: text.split('+').map(set).collect::<Result<_, Error>>()? })
@@ -92,7 +96,9 @@ impl Selection {
         for set in &choice.sets {
             match set {
                 GeneSet::All => columns.extend(0..genes.len()),
-                GeneSet::Targets => columns.extend(perturbations.iter().flat_map(|perturbation| &perturbation.genes)),
+                GeneSet::Targets => {
+                    columns.extend(perturbations.iter().flat_map(|perturbation| &perturbation.genes))
+                }
                 GeneSet::Variable(count) => columns.extend(most_variable(*count, matrix, scale)?),
                 GeneSet::File(path) => columns.extend(named(path, genes)?),
             }
@@ -115,8 +121,12 @@ impl Selection {
             perturbations.into_iter().partition(|perturbation| perturbation.genes.iter().all(is_variable));
         if !others.is_empty() {
             let cells: usize = others.iter().map(|perturbation| perturbation.cells.len()).sum();
-            let missing: BTreeSet<usize> =
-                others.iter().flat_map(|perturbation| &perturbation.genes).copied().filter(|gene| !is_variable(gene)).collect();
+            let missing: BTreeSet<usize> = others
+                .iter()
+                .flat_map(|perturbation| &perturbation.genes)
+                .copied()
+                .filter(|gene| !is_variable(gene))
+                .collect();
             let names = listed(missing.iter().map(|&gene| genes[gene].as_str()), missing.len());
             notes.push(format!(
                 "Left out {} perturbations with {cells} cells, because their genes were not chosen: {names}.",
@@ -130,14 +140,18 @@ impl Selection {
 /// The columns of the genes that a file names.
 fn named(path: &std::path::Path, genes: &[String]) -> Result<Vec<usize>, Problem> {
     let text = crate::files::input::text(path)?;
-    let column_of: HashMap<&str, usize> = genes.iter().enumerate().rev().map(|(j, gene)| (gene.as_str(), j)).collect();
+    let column_of: HashMap<&str, usize> =
+        genes.iter().enumerate().rev().map(|(j, gene)| (gene.as_str(), j)).collect();
     let names: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let unknown: Vec<&str> = names.iter().copied().filter(|name| !column_of.contains_key(name)).collect();
     match unknown.is_empty() {
         true => Ok(names.iter().map(|name| column_of[name]).collect()),
         false => Err(Problem::Other(Error::file(
             path,
-            format!("names genes that var does not have: {}, expected genes of the file", listed(unknown.iter().copied(), unknown.len())),
+            format!(
+                "names genes that var does not have: {}, expected genes of the file",
+                listed(unknown.iter().copied(), unknown.len())
+            ),
         ))),
     }
 }

@@ -44,11 +44,16 @@ impl Labels {
         let column = given.strip_prefix("obs:").unwrap_or(given).to_owned();
         let labels = store.column("obs", &column)?;
         if labels.len() != cells {
-            return Err(store.error(format!("obs/{column:.60} has {} rows, expected {cells} as in the matrix", labels.len())));
+            return Err(store.error(format!(
+                "obs/{column:.60} has {} rows, expected {cells} as in the matrix",
+                labels.len()
+            )));
         }
         let separator = settings.separator.as_deref().unwrap_or(USUAL_SEPARATOR);
         if separator.is_empty() {
-            return Err(Error::invalid("the separator is empty, expected the text between the genes of a combination"));
+            return Err(Error::invalid(
+                "the separator is empty, expected the text between the genes of a combination",
+            ));
         }
         let is_control = |part: &str| match &settings.control {
             Some(control) => part == control,
@@ -89,16 +94,22 @@ impl Labels {
         least: usize,
         notes: &mut Vec<String>,
     ) -> std::result::Result<Vec<Perturbation>, String> {
-        let column_of: HashMap<&str, usize> = genes.iter().enumerate().rev().map(|(j, gene)| (gene.as_str(), j)).collect();
+        let column_of: HashMap<&str, usize> =
+            genes.iter().enumerate().rev().map(|(j, gene)| (gene.as_str(), j)).collect();
         let (mut usable, mut unmeasured, mut few) = (Vec::new(), Vec::new(), Vec::new());
         for (parts, cells) in self.groups {
             let label = if parts.is_empty() { "control".into() } else { parts.join("+") };
-            let columns: Option<Vec<usize>> = parts.iter().map(|part| column_of.get(part.as_str()).copied()).collect();
+            let columns: Option<Vec<usize>> =
+                parts.iter().map(|part| column_of.get(part.as_str()).copied()).collect();
             match columns {
                 None => unmeasured.push((label, cells.len())),
                 Some(_) if cells.len() < least && !parts.is_empty() => few.push((label, cells.len())),
                 Some(_) if cells.len() < least => {
-                    return Err(format!("obs/{:.60} has {} control cells, expected at least {least}", self.column, cells.len()));
+                    return Err(format!(
+                        "obs/{:.60} has {} control cells, expected at least {least}",
+                        self.column,
+                        cells.len()
+                    ));
                 }
                 Some(genes) => usable.push(Perturbation { label, genes, cells }),
             }
@@ -107,7 +118,10 @@ impl Labels {
             if !what.is_empty() {
                 let cells: usize = what.iter().map(|(_, cells)| cells).sum();
                 let names = listed(what.iter().map(|(label, _)| label.as_str()), what.len());
-                notes.push(format!("Left out {} perturbations with {cells} cells, because {why}: {names}.", what.len()));
+                notes.push(format!(
+                    "Left out {} perturbations with {cells} cells, because {why}: {names}.",
+                    what.len()
+                ));
             }
         };
         left_out(&unmeasured, "they name genes that were not measured");
@@ -138,6 +152,7 @@ fn parts(label: &str, separator: &str, is_control: &impl Fn(&str) -> bool) -> Ve
 }
 
 fn is_usual_control(part: &str) -> bool {
-    let plain: String = part.chars().filter(|c| !matches!(c, ' ' | '-' | '_')).flat_map(char::to_lowercase).collect();
+    let plain: String =
+        part.chars().filter(|c| !matches!(c, ' ' | '-' | '_')).flat_map(char::to_lowercase).collect();
     USUAL_CONTROLS.contains(&plain.as_str())
 }

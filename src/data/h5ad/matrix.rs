@@ -1,8 +1,8 @@
 //! The numbers of `X` or of a layer: dense, or sparse by rows (csr) or by columns (csc), read in blocks.
 
 use super::counts::Scale;
-use super::store::{Store, text};
 use super::listed;
+use super::store::{Store, text};
 use crate::{Matrix, Result};
 use hdf5_pure::{AttrValue, DType};
 
@@ -20,7 +20,10 @@ pub(super) struct CellMatrix<'a> {
 enum Form {
     Dense,
     /// Where each row (csr) or column (csc) begins.
-    Sparse { by_cells: bool, starts: Vec<u64> },
+    Sparse {
+        by_cells: bool,
+        starts: Vec<u64>,
+    },
 }
 
 impl<'a> CellMatrix<'a> {
@@ -32,14 +35,19 @@ impl<'a> CellMatrix<'a> {
                 if !store.has(&place) {
                     let layers = if store.has("layers") { store.members("layers")? } else { Vec::new() };
                     let known = listed(layers.iter().map(String::as_str), layers.len());
-                    let known = if layers.is_empty() { "none: the file has no layers".into() } else { format!("one of {known}") };
+                    let known = if layers.is_empty() {
+                        "none: the file has no layers".into()
+                    } else {
+                        format!("one of {known}")
+                    };
                     return Err(store.error(format!("has no layer '{layer:.60}', expected {known}")));
                 }
                 place
             }
         };
         if !store.has(&place) {
-            return Err(store.error("has no X, expected a matrix of cells and genes, or a layer to read in its place"));
+            return Err(store
+                .error("has no X, expected a matrix of cells and genes, or a layer to read in its place"));
         }
         match store.is_group(&place) {
             true => CellMatrix::sparse(store, place),
@@ -60,13 +68,16 @@ impl<'a> CellMatrix<'a> {
 
     fn sparse(store: &'a Store, place: String) -> Result<Self> {
         let attributes = store.group(&place)?.attrs().map_err(|error| store.failed(&place, &error))?;
-        let encoding = attributes.get("encoding-type").or_else(|| attributes.get("h5sparse_format")).and_then(text);
+        let encoding =
+            attributes.get("encoding-type").or_else(|| attributes.get("h5sparse_format")).and_then(text);
         let by_cells = match encoding.as_deref() {
             Some("csr_matrix" | "csr") => true,
             Some("csc_matrix" | "csc") => false,
             other => {
                 let found = other.unwrap_or("none");
-                return Err(store.error(format!("{place} has the encoding {found:.60}, expected an array, csr_matrix or csc_matrix")));
+                return Err(store.error(format!(
+                    "{place} has the encoding {found:.60}, expected an array, csr_matrix or csc_matrix"
+                )));
             }
         };
         let shape = attributes.get("shape").or_else(|| attributes.get("h5sparse_shape"));
@@ -74,7 +85,8 @@ impl<'a> CellMatrix<'a> {
             return Err(store.error(format!("{place} has no attribute shape of two numbers, expected one")));
         };
         let at = |name: &str| format!("{place}/{name}");
-        let starts = store.array(&at("indptr"))?.read_u64().map_err(|error| store.failed(&at("indptr"), &error))?;
+        let starts =
+            store.array(&at("indptr"))?.read_u64().map_err(|error| store.failed(&at("indptr"), &error))?;
         let (lines, entries) = (if by_cells { cells } else { genes }, store.array(&at("data"))?);
         check_numbers(store, &at("data"), &entries)?;
         let count = |name: &str| -> Result<u64> {
@@ -125,7 +137,8 @@ impl<'a> CellMatrix<'a> {
         let mut first = 0;
         while first < self.cells as u64 {
             let count = rows.min(self.cells as u64 - first);
-            let block = array.read_f64_rows(first, count).map_err(|error| self.store.failed(&self.place, &error))?;
+            let block =
+                array.read_f64_rows(first, count).map_err(|error| self.store.failed(&self.place, &error))?;
             let from = size(self.store, &self.place, first)?;
             for (i, row) in block.chunks_exact(self.genes.max(1)).enumerate() {
                 for (j, &value) in row.iter().enumerate().filter(|(_, value)| **value != 0.0) {
@@ -139,14 +152,21 @@ impl<'a> CellMatrix<'a> {
     }
 
     /// Visits the entries of compressed lines: line, place in it below `width`, and number.
-    fn visit_sparse(&self, starts: &[u64], width: usize, mut visit: impl FnMut(usize, usize, f64)) -> Result<()> {
+    fn visit_sparse(
+        &self,
+        starts: &[u64],
+        width: usize,
+        mut visit: impl FnMut(usize, usize, f64),
+    ) -> Result<()> {
         let places = [format!("{}/data", self.place), format!("{}/indices", self.place)];
         let (data, indices) = (self.store.array(&places[0])?, self.store.array(&places[1])?);
         let (mut line, mut first, all) = (0, 0, starts.last().copied().unwrap_or(0));
         while first < all {
             let count = BLOCK.min(all - first);
-            let values = data.read_f64_rows(first, count).map_err(|error| self.store.failed(&places[0], &error))?;
-            let at = indices.read_u64_rows(first, count).map_err(|error| self.store.failed(&places[1], &error))?;
+            let values =
+                data.read_f64_rows(first, count).map_err(|error| self.store.failed(&places[0], &error))?;
+            let at =
+                indices.read_u64_rows(first, count).map_err(|error| self.store.failed(&places[1], &error))?;
             for (k, (&value, &at)) in (first..).zip(values.iter().zip(&at)) {
                 while starts[line + 1] <= k {
                     line += 1;
@@ -167,7 +187,9 @@ impl<'a> CellMatrix<'a> {
     fn check(&self, line: usize, at: usize, value: f64) -> Result<()> {
         match value.is_finite() {
             true => Ok(()),
-            false => Err(self.store.error(format!("{} holds {value} at ({line}, {at}), expected a finite number", self.place))),
+            false => Err(self
+                .store
+                .error(format!("{} holds {value} at ({line}, {at}), expected a finite number", self.place))),
         }
     }
 
@@ -202,7 +224,16 @@ fn check_numbers(store: &Store, place: &str, array: &hdf5_pure::Dataset) -> Resu
     let dtype = array.dtype().map_err(|error| store.failed(place, &error))?;
     let numbers = matches!(
         dtype,
-        DType::F32 | DType::F64 | DType::I8 | DType::I16 | DType::I32 | DType::I64 | DType::U8 | DType::U16 | DType::U32 | DType::U64
+        DType::F32
+            | DType::F64
+            | DType::I8
+            | DType::I16
+            | DType::I32
+            | DType::I64
+            | DType::U8
+            | DType::U16
+            | DType::U32
+            | DType::U64
     );
     match numbers {
         true => Ok(()),
@@ -211,16 +242,26 @@ fn check_numbers(store: &Store, place: &str, array: &hdf5_pure::Dataset) -> Resu
 }
 
 fn size(store: &Store, place: &str, count: u64) -> Result<usize> {
-    usize::try_from(count).map_err(|_| store.error(format!("{place} has {count} rows or columns, which this machine cannot count")))
+    usize::try_from(count).map_err(|_| {
+        store.error(format!("{place} has {count} rows or columns, which this machine cannot count"))
+    })
 }
 
 /// Two sizes in an attribute.
 fn pair(value: &AttrValue) -> Option<[usize; 2]> {
     let sizes: Vec<usize> = match value {
-        AttrValue::I64Array(sizes) => sizes.iter().map(|size| usize::try_from(*size).ok()).collect::<Option<_>>()?,
-        AttrValue::U64Array(sizes) => sizes.iter().map(|size| usize::try_from(*size).ok()).collect::<Option<_>>()?,
-        AttrValue::I32Array(sizes) => sizes.iter().map(|size| usize::try_from(*size).ok()).collect::<Option<_>>()?,
-        AttrValue::U32Array(sizes) => sizes.iter().map(|size| usize::try_from(*size).ok()).collect::<Option<_>>()?,
+        AttrValue::I64Array(sizes) => {
+            sizes.iter().map(|size| usize::try_from(*size).ok()).collect::<Option<_>>()?
+        }
+        AttrValue::U64Array(sizes) => {
+            sizes.iter().map(|size| usize::try_from(*size).ok()).collect::<Option<_>>()?
+        }
+        AttrValue::I32Array(sizes) => {
+            sizes.iter().map(|size| usize::try_from(*size).ok()).collect::<Option<_>>()?
+        }
+        AttrValue::U32Array(sizes) => {
+            sizes.iter().map(|size| usize::try_from(*size).ok()).collect::<Option<_>>()?
+        }
         _ => return None,
     };
     sizes.try_into().ok()

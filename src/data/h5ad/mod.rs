@@ -76,7 +76,11 @@ impl Dataset {
     }
 
     /// The same, but refuses what exceeds `limits`.
-    pub(crate) fn read_cells_within(path: &Path, settings: &CellSettings, limits: &SizeLimits) -> Result<Cells> {
+    pub(crate) fn read_cells_within(
+        path: &Path,
+        settings: &CellSettings,
+        limits: &SizeLimits,
+    ) -> Result<Cells> {
         let store = Store::open(path)?;
         let matrix = CellMatrix::open(&store, settings.layer.as_deref())?;
         let genes = store.index("var", matrix.genes())?;
@@ -85,7 +89,8 @@ impl Dataset {
 
         // Perturbations whose genes were measured, with enough cells.
         let least = settings.least_cells.unwrap_or(LEAST_CELLS).max(2);
-        let perturbations = labels.usable(&genes, least, &mut notes).map_err(|problem| store.error(problem))?;
+        let perturbations =
+            labels.usable(&genes, least, &mut notes).map_err(|problem| store.error(problem))?;
         let scale = Scale::of(&matrix, settings.normalization, &mut notes)?;
         let selection = Selection::of(&settings.genes, &matrix, &scale, &genes, &perturbations)
             .map_err(|problem| problem.at(&store))?;

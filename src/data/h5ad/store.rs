@@ -19,7 +19,10 @@ impl Store {
         drop(crate::data::read::open(path)?);
         let file = File::open_streaming(path).map_err(|error| match error {
             hdf5_pure::Error::Io(source) => Error::Io { action: "read", path: path.into(), source },
-            other => Error::file(path, format!("is not an .h5ad file that can be read ({other}), expected one that anndata wrote")),
+            other => Error::file(
+                path,
+                format!("is not an .h5ad file that can be read ({other}), expected one that anndata wrote"),
+            ),
         })?;
         Ok(Store { path: path.into(), file })
     }
@@ -53,7 +56,9 @@ impl Store {
     /// A group; an error that lists what there is if it is missing.
     pub(super) fn group(&self, place: &str) -> Result<Group> {
         self.file.group(place).map_err(|error| match error {
-            hdf5_pure::Error::Format(FormatError::PathNotFound(_)) => self.error(format!("has no {place}, expected one as anndata writes it")),
+            hdf5_pure::Error::Format(FormatError::PathNotFound(_)) => {
+                self.error(format!("has no {place}, expected one as anndata writes it"))
+            }
             other => self.failed(place, &other),
         })
     }
@@ -91,7 +96,9 @@ impl Store {
         let name = self.attribute(frame, "_index")?.unwrap_or_else(|| "_index".into());
         let names = self.column(frame, &name)?;
         if names.len() != expected {
-            return Err(self.error(format!("{frame} has {} rows, expected {expected} as in the matrix", names.len())));
+            return Err(
+                self.error(format!("{frame} has {} rows, expected {expected} as in the matrix", names.len()))
+            );
         }
         Ok(names)
     }
@@ -103,7 +110,10 @@ impl Store {
             let mut columns = self.members(frame)?;
             columns.retain(|column| column != "__categories");
             let (list, count) = (columns.iter().map(String::as_str), columns.len());
-            return Err(self.error(format!("{frame} has no column '{name:.60}', expected one of {}", listed(list, count))));
+            return Err(self.error(format!(
+                "{frame} has no column '{name:.60}', expected one of {}",
+                listed(list, count)
+            )));
         }
         if !self.is_group(&place) {
             return self.older_categories(frame, name, &place);
@@ -118,12 +128,21 @@ impl Store {
             let values = self.texts(&format!("{place}/values"))?;
             let mask = self.texts(&format!("{place}/mask"))?;
             if mask.len() != values.len() {
-                return Err(self.error(format!("{place} has {} values and {} in its mask, expected as many", values.len(), mask.len())));
+                return Err(self.error(format!(
+                    "{place} has {} values and {} in its mask, expected as many",
+                    values.len(),
+                    mask.len()
+                )));
             }
-            let masked = |(value, hidden): (String, String)| if hidden == "True" || hidden == "1" { String::new() } else { value };
+            let masked = |(value, hidden): (String, String)| {
+                if hidden == "True" || hidden == "1" { String::new() } else { value }
+            };
             return Ok(values.into_iter().zip(mask).map(masked).collect());
         }
-        Err(self.error(format!("{place} has {}, expected a column as anndata writes it", listed(members.iter().map(String::as_str), members.len()))))
+        Err(self.error(format!(
+            "{place} has {}, expected a column as anndata writes it",
+            listed(members.iter().map(String::as_str), members.len())
+        )))
     }
 
     /// A column that is one array; files of anndata before 0.8 keep the categories of its codes apart.
@@ -144,7 +163,10 @@ impl Store {
             .map(|code| match usize::try_from(code) {
                 Err(_) => Ok(String::new()),
                 Ok(code) => categories.get(code).cloned().ok_or_else(|| {
-                    self.error(format!("{place} has the code {code}, expected one below {}, its categories", categories.len()))
+                    self.error(format!(
+                        "{place} has the code {code}, expected one below {}, its categories",
+                        categories.len()
+                    ))
                 }),
             })
             .collect()
@@ -160,7 +182,9 @@ impl Store {
                 if usize::try_from(bytes).is_ok_and(|bytes| bytes <= MOST_STRING_BYTES) {
                     array.read_string().map_err(fail)
                 } else {
-                    Err(self.error(format!("{place} has {bytes} bytes of text, expected at most {MOST_STRING_BYTES}")))
+                    Err(self.error(format!(
+                        "{place} has {bytes} bytes of text, expected at most {MOST_STRING_BYTES}"
+                    )))
                 }
             }
             DType::String => array.read_string().map_err(fail),
@@ -170,16 +194,24 @@ impl Store {
                 if names.len() != 2 {
                     return Err(self.error(format!("{place} has values of another enumeration than truth values, expected text or numbers")));
                 }
-                Ok(codes.into_iter().map(|code| if code == 0 { "False" } else { "True" }.to_owned()).collect())
+                Ok(codes
+                    .into_iter()
+                    .map(|code| if code == 0 { "False" } else { "True" }.to_owned())
+                    .collect())
             }
-            DType::F32 | DType::F64 => {
-                Ok(array.read_f64().map_err(fail)?.iter().map(|value| if value.is_nan() { String::new() } else { value.to_string() }).collect())
-            }
+            DType::F32 | DType::F64 => Ok(array
+                .read_f64()
+                .map_err(fail)?
+                .iter()
+                .map(|value| if value.is_nan() { String::new() } else { value.to_string() })
+                .collect()),
             DType::U64 => Ok(array.read_u64().map_err(fail)?.iter().map(u64::to_string).collect()),
             DType::I8 | DType::I16 | DType::I32 | DType::I64 | DType::U8 | DType::U16 | DType::U32 => {
                 Ok(array.read_i64().map_err(fail)?.iter().map(i64::to_string).collect())
             }
-            other => Err(self.error(format!("{place} has values of the type {other}, expected text, categories, numbers or truth values"))),
+            other => Err(self.error(format!(
+                "{place} has values of the type {other}, expected text, categories, numbers or truth values"
+            ))),
         }
     }
 }

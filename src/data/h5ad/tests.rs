@@ -27,7 +27,9 @@ fn variants() -> Vec<PathBuf> {
     let mut all = Vec::new();
     for form in ["dense", "csr", "csc"] {
         for compression in ["none", "gzip", "lzf"] {
-            all.extend(["categorical", "string"].map(|text| golden(&format!("{form}-{compression}-{text}.h5ad"))));
+            all.extend(
+                ["categorical", "string"].map(|text| golden(&format!("{form}-{compression}-{text}.h5ad"))),
+            );
         }
     }
     all
@@ -67,7 +69,8 @@ fn every_variant_is_read_as_anndata_reads_it() {
                 .flat_map(|i| x[i * d..(i + 1) * d].to_vec())
                 .collect();
             assert_eq!(cells.data.environment(e).as_slice(), rows, "{} {label}", path.display());
-            let targets: Vec<&str> = (0..d).filter(|&j| cells.data.targets()[(e, j)]).map(|j| genes[j].as_str()).collect();
+            let targets: Vec<&str> =
+                (0..d).filter(|&j| cells.data.targets()[(e, j)]).map(|j| genes[j].as_str()).collect();
             assert_eq!(targets.join("+"), if *label == "NT" { "" } else { label });
         }
         let notes = cells.notes.join("\n");
@@ -98,7 +101,9 @@ fn layers_are_read_in_place_of_the_matrix() {
     for name in ["dense-gzip-categorical.h5ad", "csr-lzf-string.h5ad", "csc-none-categorical.h5ad"] {
         let plain = read(name, &settings()).unwrap().data;
         let doubled = read(name, &CellSettings { layer: Some("doubled".into()), ..settings() }).unwrap().data;
-        assert!(plain.samples().as_slice().iter().zip(doubled.samples().as_slice()).all(|(a, b)| 2.0 * a == *b));
+        assert!(
+            plain.samples().as_slice().iter().zip(doubled.samples().as_slice()).all(|(a, b)| 2.0 * a == *b)
+        );
         let sentence = refused(name, &CellSettings { layer: Some("halved".into()), ..settings() });
         assert!(sentence.contains("has no layer 'halved', expected one of 'doubled'"), "{sentence}");
     }
@@ -125,7 +130,8 @@ fn counts_are_normalised_once_and_only_if_they_are_counts() {
     let logged = read("logged.h5ad", &auto).unwrap();
     assert!(logged.notes.iter().any(|note| note.contains("does not hold counts and was taken as it is")));
     assert_eq!(logged.data.samples(), read("logged.h5ad", &settings()).unwrap().data.samples());
-    let sentence = refused("logged.h5ad", &CellSettings { normalization: Normalization::Log1p, ..settings() });
+    let sentence =
+        refused("logged.h5ad", &CellSettings { normalization: Normalization::Log1p, ..settings() });
     assert!(sentence.contains("expected counts to normalise: it has been normalised before"), "{sentence}");
 }
 
@@ -149,8 +155,14 @@ fn genes_are_targets_variable_ones_or_those_of_a_list() {
     std::fs::write(&list, "A\nD\n").unwrap();
     let cells = read("csc-gzip-categorical.h5ad", &with(&file)).unwrap();
     assert_eq!(cells.labels, ["control", "A"]);
-    assert!(cells.notes.iter().any(|note| note.contains("because their genes were not chosen: 'B'")), "{:?}", cells.notes);
-    for (text, piece) in [("hvg:0", "hvg: and a number above 0"), ("some", "expected all, targets"), ("file:", "joined by +")] {
+    assert!(
+        cells.notes.iter().any(|note| note.contains("because their genes were not chosen: 'B'")),
+        "{:?}",
+        cells.notes
+    );
+    for (text, piece) in
+        [("hvg:0", "hvg: and a number above 0"), ("some", "expected all, targets"), ("file:", "joined by +")]
+    {
         let sentence = text.parse::<GeneChoice>().unwrap_err().to_string();
         assert!(sentence.contains(piece), "{sentence}");
     }
@@ -177,7 +189,10 @@ fn labels_are_taken_as_people_write_them() {
     assert!(refused(name, &few).contains("has 26 control cells, expected at least 27"));
     let none = CellSettings { perturbation: None, ..settings() };
     let sentence = refused(name, &none);
-    assert!(sentence.contains("no column of perturbations is given") && sentence.contains("'passed'"), "{sentence}");
+    assert!(
+        sentence.contains("no column of perturbations is given") && sentence.contains("'passed'"),
+        "{sentence}"
+    );
     let wrong = CellSettings { perturbation: Some("guide".into()), ..settings() };
     assert!(refused(name, &wrong).contains("obs has no column 'guide', expected one of "));
 }
