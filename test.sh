@@ -57,7 +57,7 @@ export RUSTDOCFLAGS="-D warnings"
 step cargo fmt --all --check
 step cargo clippy --release --locked --all-targets -- -D warnings
 # The useful combinations of features: the mathematics alone, with each of its parts, and the command without a service.
-for features in "" ndarray gpu plot gpu,cli; do
+for features in "" ndarray gpu plot h5ad gpu,cli; do
     step cargo clippy --release --locked --lib --no-default-features --features "$features" -- -D warnings
 done
 # The mathematics alone also compiles for browsers, where that target is installed.

@@ -58,7 +58,7 @@ pub(super) struct Args {
     /// With --from, rows are drawn without replacement.
     #[arg(short, long = "samples", value_name = "N")]
     n: Option<usize>,
-    /// Write the samples to this .npz or .csv file
+    /// Write the samples to this .npz, .csv or .h5ad file
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Seed of all random choices

@@ -30,6 +30,8 @@
 //! # Ok::<(), skds::Error>(())
 //! ```
 //!
+//! [`read_cells`](Dataset::read_cells) reads single cells from `.h5ad` files, with the feature `h5ad`.
+//!
 //! A reader checks every size against what the file really holds, and against the given [`SizeLimits`], before it
 //! allocates memory of that size.
 
@@ -38,6 +40,8 @@
 
 mod bounded;
 mod csv;
+#[cfg(feature = "h5ad")]
+pub mod h5ad;
 mod limits;
 mod npy;
 mod npz;

@@ -37,6 +37,10 @@ impl Dataset {
                                expected the array `targets` inside the .npz file";
                 return Err(Error::file(targets, problem));
             }
+            (Some("h5ad"), _) => {
+                let problem = "holds cells, expected .npz or .csv here: cells are read with the column of their perturbations";
+                return Err(Error::file(path, problem));
+            }
             (Some(other), _) => {
                 return Err(Error::file(path, format!("has the extension .{other}, expected .npz or .csv")));
             }

@@ -12,11 +12,19 @@ use zip::{CompressionMethod, DateTime, ZipWriter};
 /// The length of an .npy header is a multiple of this.
 const HEADER_GRAIN: usize = 64;
 
+/// The extensions of files that can be written.
+#[cfg(feature = "h5ad")]
+const FORMATS: &str = ".npz, .csv or .h5ad";
+#[cfg(not(feature = "h5ad"))]
+const FORMATS: &str = ".npz or .csv";
+
 /// The formats of data files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DataFormat {
     Npz,
     Csv,
+    #[cfg(feature = "h5ad")]
+    H5ad,
 }
 
 impl DataFormat {
@@ -25,20 +33,24 @@ impl DataFormat {
         let format = match path.extension().map(|e| e.to_string_lossy().to_ascii_lowercase()).as_deref() {
             Some("npz") => DataFormat::Npz,
             Some("csv") => DataFormat::Csv,
+            #[cfg(feature = "h5ad")]
+            Some("h5ad") => DataFormat::H5ad,
             Some(other) => {
-                return Err(Error::file(path, format!("has the extension .{other}, expected .npz or .csv")));
+                return Err(Error::file(path, format!("has the extension .{other}, expected {FORMATS}")));
             }
-            None => return Err(Error::file(path, "has no extension, expected .npz or .csv")),
+            None => return Err(Error::file(path, format!("has no extension, expected {FORMATS}"))),
         };
         check_names(names, names.len()).map_err(|problem| Error::file(path, problem))?;
         let all_numbers = names.iter().all(|name| is_number(name));
         let refused = |name: &&String| match format {
             // The reader would not take these for names of variables.
             DataFormat::Csv => is_env(name) || is_like_env(name) || name.trim() != *name || all_numbers,
+            #[cfg(feature = "h5ad")]
+            DataFormat::H5ad => name.contains('\0'),
             DataFormat::Npz => 4 * name.chars().count() as u64 > npz::MAX_NAME_BYTES || name.ends_with('\0'),
         };
         if let Some(name) = names.iter().find(refused) {
-            let other = if format == DataFormat::Csv { ".npz" } else { ".csv" };
+            let other = if format == DataFormat::Npz { ".csv" } else { ".npz" };
             let problem =
                 format!("cannot hold a variable with the name `{name:.40}`, expected a {other} file for it");
             return Err(Error::file(path, problem));
@@ -55,7 +67,7 @@ impl DataFormat {
 }
 
 impl Dataset {
-    /// Writes an `.npz` or `.csv` file, by the extension of `path`.
+    /// Writes an `.npz`, `.csv` or, with the feature `h5ad`, `.h5ad` file, by the extension of `path`.
     ///
     /// Csv data with several environments or targets needs a second file, which is written
     /// [beside](Self::targets_beside) the first.
@@ -69,6 +81,11 @@ impl Dataset {
                     write_atomically(&Self::targets_beside(path), |writer| self.write_targets_csv(writer))?;
                 }
                 write_atomically(path, |writer| self.write_csv(writer, environments))
+            }
+            #[cfg(feature = "h5ad")]
+            DataFormat::H5ad => {
+                let bytes = super::h5ad::write(path, self)?;
+                write_atomically(path, |writer| writer.write_all(&bytes))
             }
         }
     }
