@@ -281,7 +281,7 @@ fn wrong_input_is_refused_in_a_sentence() {
         (vec![model, "--from", data, "-n", "51"], vec!["asked for 51 samples", "50 rows, expected at most"]),
         (vec![model, "--from", data, "-n", "1"], vec!["found -n 1"]),
         (vec![model, "--from-targets", data], vec!["--from <DATA>"]),
-        (vec![model, "-o", text], vec!["out.txt: has the extension .txt, expected .npz or .csv"]),
+        (vec![model, "-o", text], vec!["out.txt: has the extension .txt, expected .npz, .csv or .h5ad"]),
         (vec![model, "-o", nowhere], vec!["expected a folder that exists"]),
     ] {
         refused(2, &args, &pieces);

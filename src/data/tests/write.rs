@@ -68,7 +68,8 @@ fn what_cannot_be_read_back_is_not_written() {
         let sentence = data.write(folder.path().join(name)).unwrap_err().to_string();
         assert!(sentence.contains(piece), "{sentence}");
     };
-    refused("data.txt", ["a", "b", "c"], "has the extension .txt, expected .npz or .csv");
+    let expected = if cfg!(feature = "h5ad") { ".npz, .csv or .h5ad" } else { ".npz or .csv" };
+    refused("data.txt", ["a", "b", "c"], &format!("has the extension .txt, expected {expected}"));
     refused("data", ["a", "b", "c"], "has no extension");
     refused("data.csv", ["a", "env", "c"], "the name `env`, expected a .npz file");
     refused("data.csv", ["a", " b", "c"], "the name ` b`");
