@@ -4,6 +4,7 @@
 mod remote;
 
 use super::command::Command;
+use super::data::CellArgs;
 use super::device::DeviceArgs;
 use super::{print_report, progress::ProgressDisplay};
 use crate::data::Dataset;
@@ -31,11 +32,12 @@ use std::sync::Arc;
 Examples:
   skds evaluate model.safetensors test.npz --from train.npz
   skds evaluate model.safetensors test.npz
-  skds evaluate model.safetensors test.csv --targets targets.csv --json")]
+  skds evaluate model.safetensors test.csv --targets targets.csv --json
+  skds evaluate model.safetensors new-screen.h5ad --from screen.h5ad")]
 pub(super) struct Args {
     /// The model file
     model: PathBuf,
-    /// The test samples, with the targets of every environment: .npz or .csv
+    /// The test samples, with the targets of every environment: .npz, .csv or .h5ad
     test: PathBuf,
     /// The intervention targets of .csv data: one row per environment, one 0/1 column per variable
     #[arg(long, value_name = "FILE")]
@@ -59,6 +61,8 @@ pub(super) struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    cells: CellArgs,
+    #[command(flatten)]
     device: DeviceArgs,
 }
 
@@ -79,8 +83,7 @@ impl Command for Args {
 
 fn run(args: &Args) -> Result<()> {
     let model = Model::read(&args.model)?;
-    let test = Dataset::read_files(&args.test, args.targets.as_deref())?;
-    check_test_data(&model, &test)?;
+    let test = test(args, &model)?;
     let train = train(args, &model)?;
     let settings =
         SampleSettings { method: args.method, nonnegative: args.nonnegative, ..SampleSettings::default() };
@@ -92,10 +95,18 @@ fn run(args: &Args) -> Result<()> {
     print_report(args.json, &report, || report.to_text())
 }
 
+/// The test data, which has targets everywhere.
+fn test(args: &Args, model: &Model) -> Result<Dataset> {
+    args.cells.check(&[Some(&args.test), args.from.as_deref()])?;
+    let test = args.cells.read_test(&args.test, args.targets.as_deref(), model)?;
+    check_test_data(model, &test)?;
+    Ok(test)
+}
+
 /// The data of --from, which has rows to start from.
 fn train(args: &Args, model: &Model) -> Result<Option<Dataset>> {
     let Some(path) = &args.from else { return Ok(None) };
-    let train = Dataset::read_files(path, args.from_targets.as_deref())?;
+    let train = args.cells.read_start(path, args.from_targets.as_deref(), model)?;
     Origin::of(model, &train)?;
     Ok(Some(train))
 }

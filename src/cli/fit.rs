@@ -14,7 +14,7 @@ use super::command::Command;
 use super::progress::ProgressDisplay;
 use crate::data::Dataset;
 use crate::engine::Device;
-use crate::fit::{Knowledge, PreparedFit, Recipe, Settings, TargetChoice, check_resamples};
+use crate::fit::{Knowledge, PreparedFit, Recipe, Settings, TargetChoice, Unfinished, check_resamples};
 use crate::{Error, Result};
 use std::path::Path;
 
@@ -81,15 +81,30 @@ fn check_output(path: &Path) -> Result<()> {
 
 /// The fit to the data that is read here; it has a copy of its own, in its units.
 fn prepared(args: &Args, settings: &Settings, recipe: &Recipe) -> Result<PreparedFit> {
-    let _shown = ProgressDisplay::message(format!("reading {}", args.data.path.display()));
-    let data = Dataset::read_files(&args.data.path, args.targets_file(recipe))?;
+    let data = read(args, recipe)?;
     match &args.data.edges {
         Some(path) => PreparedFit::with_knowledge(&data, settings, Knowledge::read(path, data.names())?),
         None => PreparedFit::new(&data, settings),
     }
 }
 
+/// The data, while a message says that it is read.
+fn read(args: &Args, recipe: &Recipe) -> Result<Dataset> {
+    let _shown = ProgressDisplay::message(format!("reading {}", args.data.path.display()));
+    let (targets, genes) = (args.targets_file(recipe), args.cells.genes.as_ref());
+    args.cells.own.read_for_fit(&args.data.path, targets, genes, args.output.json)
+}
+
 impl Args {
+    /// What happens to an unfinished fit.
+    fn unfinished(&self) -> Unfinished {
+        match (self.adam.resume, self.adam.restart) {
+            (true, _) => Unfinished::Resume,
+            (false, true) => Unfinished::Replace,
+            (false, false) => Unfinished::Refuse,
+        }
+    }
+
     /// The file of targets, unless they are unknown.
     fn targets_file(&self, recipe: &Recipe) -> Option<&Path> {
         self.data.targets.as_deref().filter(|_| recipe.targets != TargetChoice::Unknown)

@@ -30,7 +30,8 @@
 //! # Ok::<(), skds::Error>(())
 //! ```
 //!
-//! [`read_cells`](Dataset::read_cells) reads single cells from `.h5ad` files, with the feature `h5ad`.
+//! [`Dataset::from_cells`] makes a dataset of single [`cells`] in memory. With the feature `h5ad`, `Dataset::read_cells` reads
+//! them from `.h5ad` files.
 //!
 //! A reader checks every size against what the file really holds, and against the given [`SizeLimits`], before it
 //! allocates memory of that size.
@@ -39,14 +40,16 @@
 #![warn(clippy::cast_possible_truncation)]
 
 mod bounded;
+pub mod cells;
 mod csv;
 #[cfg(feature = "h5ad")]
-pub mod h5ad;
+mod h5ad;
 mod limits;
 mod npy;
 mod npz;
 mod read;
 mod standardize;
+mod table;
 #[cfg(test)]
 #[allow(clippy::cast_possible_truncation)]
 mod tests;
@@ -59,6 +62,7 @@ pub use standardize::Standardization;
 pub(crate) use write::{Array, DataFormat, write_arrays};
 
 use crate::{Error, Matrix, Result};
+use cells::CellPreparation;
 use std::collections::HashSet;
 use std::ops::Range;
 
@@ -69,6 +73,8 @@ pub struct Dataset {
     offsets: Vec<usize>,
     targets: Matrix<bool>,
     names: Vec<String>,
+    /// How cells became this data, if it comes from cells.
+    cells: Option<CellPreparation>,
 }
 
 impl Dataset {
@@ -113,6 +119,7 @@ impl Dataset {
             offsets,
             targets: Matrix::full(count, dim, false),
             names: default_names(dim),
+            cells: None,
         })
     }
 
@@ -182,6 +189,17 @@ impl Dataset {
     /// The first environment that intervenes on nothing.
     pub fn observational(&self) -> Option<usize> {
         (0..self.environments()).find(|&e| !self.targets.row(e).contains(&true))
+    }
+
+    /// Notes how cells became this data.
+    pub fn with_cells(mut self, cells: CellPreparation) -> Self {
+        self.cells = Some(cells);
+        self
+    }
+
+    /// How cells became this data, if it comes from cells.
+    pub fn cells(&self) -> Option<&CellPreparation> {
+        self.cells.as_ref()
     }
 
     /// The names of the variables.

@@ -68,7 +68,7 @@ pub(super) struct Raw {
 
 impl Raw {
     /// Brings the rows of each environment together, keeping their order.
-    fn gather(self) -> std::result::Result<Dataset, String> {
+    pub(super) fn gather(self) -> std::result::Result<Dataset, String> {
         let Raw { samples, env, targets, names } = self;
         let (rows, dim, environments) = (samples.rows(), samples.cols(), targets.rows());
         let mut offsets = vec![0; environments + 1];
@@ -93,7 +93,7 @@ impl Raw {
             }
             gathered
         };
-        Ok(Dataset { samples, offsets, targets, names })
+        Ok(Dataset { samples, offsets, targets, names, cells: None })
     }
 }
 

@@ -188,6 +188,7 @@ impl PreparedFit {
         model.named = true;
         model.targets = Some(self.targets.clone());
         model.reference = self.units.clone();
+        model.cells = self.data.cells().cloned();
     }
 }
 

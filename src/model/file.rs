@@ -19,6 +19,43 @@ impl Parameters<f64> {
     pub fn read(path: &Path) -> Result<Parameters<f64>> {
         TensorFile::read(path)?.parameters("")
     }
+
+    /// Parameters from named arrays, as a file has them: names, shapes and entries, and the file's metadata, such as the `activation`
+    /// of an MLP.
+    ///
+    /// ```
+    /// use skds::prelude::*;
+    ///
+    /// let tensors = [
+    ///     ("weights".to_owned(), vec![1, 1], vec![-1.0]),
+    ///     ("biases".to_owned(), vec![1], vec![0.5]),
+    ///     ("log_noise".to_owned(), vec![1], vec![0.0]),
+    /// ];
+    /// let parameters = Parameters::from_tensors(&tensors, &Default::default())?;
+    /// assert_eq!(parameters.biases, [0.5]);
+    /// # Ok::<(), skds::Error>(())
+    /// ```
+    pub fn from_tensors(
+        tensors: &[(String, Vec<usize>, Vec<f64>)],
+        metadata: &BTreeMap<String, String>,
+    ) -> Result<Parameters<f64>> {
+        let mut header = BTreeMap::from([("__metadata__", Entry::Metadata(metadata.clone()))]);
+        let mut data = Vec::new();
+        for (name, shape, values) in tensors {
+            let start = data.len();
+            values.iter().for_each(|value| data.extend(value.to_le_bytes()));
+            let data_offsets = (start, data.len());
+            header.insert(
+                name,
+                Entry::Tensor(TensorInfo { dtype: Dtype::F64, shape: shape.clone(), data_offsets }),
+            );
+        }
+        let header = serde_json::to_vec(&header).expect("plain values serialise");
+        let bytes = [&(header.len() as u64).to_le_bytes()[..], &header, &data].concat();
+        Container::open(&bytes, "")
+            .and_then(|file| file.parameters())
+            .map_err(|problem| Error::invalid(format!("the set of parameters {problem}")))
+    }
 }
 
 impl<T: Scalar> Parameters<T> {

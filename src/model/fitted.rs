@@ -2,6 +2,7 @@
 
 use super::file::{HIGH, LOW};
 use super::{LawKind, Member, Parameters, TensorFile, lists};
+use crate::data::cells::CellPreparation;
 use crate::data::{Dataset, Standardization, default_names, position_of};
 use crate::{Error, Matrix, Result};
 use serde::Serialize;
@@ -36,6 +37,8 @@ pub struct Model {
     pub settings: BTreeMap<String, serde_json::Value>,
     /// How sure the parameters are.
     pub intervals: Option<Box<Intervals>>,
+    /// How cells became the training data, if it came from cells.
+    pub cells: Option<CellPreparation>,
 }
 
 /// An interval for every parameter.
@@ -64,6 +67,7 @@ impl Model {
             reference: None,
             settings: BTreeMap::new(),
             intervals: None,
+            cells: None,
         }
     }
 
@@ -174,6 +178,15 @@ impl Model {
             return Err(fail("settings", format!("{} bytes, expected at most {MOST_SETTINGS}", text.len())));
         }
         model.settings = parse(&file, "settings").map_err(|e| fail("settings", e))?.unwrap_or_default();
+        model.cells = parse(&file, "cells").map_err(|e| fail("cells", e))?;
+        if model
+            .cells
+            .as_ref()
+            .and_then(|cells| cells.depth)
+            .is_some_and(|depth| depth.is_nan() || depth <= 0.0)
+        {
+            return Err(fail("cells", "another depth than expected: a number above 0".into()));
+        }
         if let Some(level) = parse::<f64>(&file, "intervals").map_err(|e| fail("intervals", e))? {
             if !(level > 0.0 && level < 1.0) {
                 return Err(fail(
@@ -214,6 +227,9 @@ impl Model {
         }
         if self.law != LawKind::default() {
             metadata.insert("law".into(), self.law.name().into());
+        }
+        if let Some(cells) = &self.cells {
+            metadata.insert("cells".into(), json(cells));
         }
         let prefixes: Vec<String> = (0..self.members.len()).map(Member::prefix).collect();
         let mut parts = vec![("", &self.parameters)];
@@ -272,6 +288,11 @@ mod tests {
                 low: parameters.clone(),
                 high: parameters.clone(),
             })),
+            cells: Some(CellPreparation {
+                perturbation: Some("guide".into()),
+                depth: Some(5123.5),
+                ..CellPreparation::default()
+            }),
             ..Model::new(parameters)
         }
     }
@@ -310,6 +331,8 @@ mod tests {
             ("targets", &format!("[{}[]]", "[],".repeat(100_000)), "more than 3 environments"),
             ("settings", &format!("[{}0]", "0,".repeat(1 << 20)), "expected at most 1048576"),
             ("intervals", "1.5", "the level 1.5"),
+            ("cells", "{\"depth\":-3}", "a number above 0"),
+            ("cells", "{\"deep\":3}", "no valid JSON"),
         ] {
             let metadata = BTreeMap::from([(key.to_owned(), text.to_owned())]);
             TensorFile::write(&path, &[("", &model().parameters)], metadata).unwrap();

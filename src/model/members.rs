@@ -90,6 +90,7 @@ impl Model {
             reference: self.reference.clone(),
             settings: self.settings.clone(),
             named: self.named,
+            cells: self.cells.clone(),
         }
     }
 

@@ -6,7 +6,9 @@ use super::display::TrainingDisplay;
 use crate::cli::advice::with_options;
 use crate::cli::print_report;
 use crate::engine::Engine;
-use crate::fit::{Checkpoint, PreparedFit, Stability, Support, TrainingOutcome, TrainingSchedule, Tuning};
+use crate::fit::{
+    Checkpoint, KeptFiles, PreparedFit, Stability, Support, TrainingOutcome, TrainingSchedule, Tuning,
+};
 use crate::{Error, Result, report};
 use serde::Serialize;
 use std::path::Path;
@@ -36,20 +38,17 @@ struct Report<'a> {
 }
 
 pub(super) fn run(args: &Args, prepared: &PreparedFit, steps: u32) -> Result<()> {
-    let path = Checkpoint::path_for(&args.output.file);
-    let choice = choose::file(args, prepared)?;
-    let starts = starting_point(args, &path, choice.as_deref())?;
+    let kept = KeptFiles::beside(&args.output.file);
+    let path = kept.checkpoint.clone();
+    let goes_on = kept.goes_on(prepared.choice_work()?.is_some(), args.unfinished())?;
     let gpu = args.device.gpu_or_cpu()?;
-    let chosen = match choose::run(args, prepared, gpu.as_ref())? {
+    let chosen = match choose::run(args, prepared, &kept, gpu.as_ref())? {
         Chosen::Given => None,
         Chosen::Settings(chosen) => Some(*chosen),
         Chosen::Stopped => return Ok(()),
     };
     let (fit, tuning) = chosen.as_ref().map_or((prepared, None), |(fit, tuning)| (fit, Some(tuning)));
-    let from = match starts {
-        Start::Anew => None,
-        Start::FromCheckpoint => Some(Checkpoint::read_for(&path, fit)?),
-    };
+    let from = goes_on.then(|| Checkpoint::read_for(&path, fit)).transpose()?;
     let first = from.as_ref().map_or(0, |from| from.state.steps);
     let schedule =
         TrainingSchedule { report_every: (steps / 200).max(1), save_every: args.adam.checkpoint_every };
@@ -61,11 +60,7 @@ pub(super) fn run(args: &Args, prepared: &PreparedFit, steps: u32) -> Result<()>
     let seconds = start.elapsed().as_secs_f64();
     let (stability, support) = written(args, fit, tuning, &outcome)?.unzip();
     if outcome.complete {
-        // The model holds what these files held; a missing one is no harm.
-        [Some(&path), choice.as_ref()]
-            .into_iter()
-            .flatten()
-            .for_each(|file| drop(std::fs::remove_file(file)));
+        kept.remove();
     }
     let last = outcome.log.last();
     let report = Report {
@@ -85,35 +80,6 @@ pub(super) fn run(args: &Args, prepared: &PreparedFit, steps: u32) -> Result<()>
         constant: fit.constant_variables(),
     };
     print_report(args.output.json, &report, || report.to_text(fit, &path))
-}
-
-/// Where training starts.
-enum Start {
-    Anew,
-    FromCheckpoint,
-}
-
-/// Whether to continue from the checkpoint; an unfinished fit is not overwritten by accident. `choice` is the file of an unfinished choice
-/// of settings, if the fit chooses them.
-fn starting_point(args: &Args, path: &Path, choice: Option<&Path>) -> Result<Start> {
-    let chooses = choice.is_some_and(Path::exists);
-    if args.adam.resume {
-        return Ok(if chooses && !path.exists() { Start::Anew } else { Start::FromCheckpoint });
-    }
-    if args.adam.restart || (!path.exists() && !chooses) {
-        return Ok(Start::Anew);
-    }
-    let (path, found) = match (path.exists(), choice) {
-        (false, Some(choice)) => (choice, "holds a fit that stopped while it chose settings".into()),
-        _ => match Checkpoint::read(path) {
-            Ok(checkpoint) => (path, format!("holds a fit that stopped at step {}", checkpoint.state.steps)),
-            Err(_) => (path, "is there already".into()),
-        },
-    };
-    Err(Error::file(
-        path,
-        format!("{found}, expected no checkpoint: use --resume to continue it or --restart to replace it"),
-    ))
 }
 
 fn with_advice(error: Error, checkpoint: &Path) -> Error {

@@ -1,7 +1,9 @@
 //! The options of `skds fit`, and the settings that they stand for.
 
 use crate::Result;
+use crate::cli::data::CellArgs;
 use crate::cli::device::DeviceArgs;
+use crate::data::cells::GeneChoice;
 use crate::fit::{
     EnvironmentsPerStep, EstimatorChoice, KernelChoice, ModelKind, PenaltyChoice, RivalKind, Settings,
     SolverChoice, TargetChoice,
@@ -41,6 +43,9 @@ Examples:
   # Read a table, and the targets of each environment from a second one
   skds fit cells.csv --targets targets.csv -o model.safetensors
 
+  # Single cells, as anndata writes them: controls, perturbations of genes, and combinations
+  skds fit screen.h5ad --perturbation obs:perturbation --control NT -o model.safetensors
+
   # Use what you know: harvest cannot affect rain
   printf 'source,target,kind\\nharvest,rain,forbidden\\n' > edges.csv
   skds fit fields.csv --edges edges.csv -o model.safetensors
@@ -74,6 +79,8 @@ pub(in crate::cli) struct Args {
     #[command(flatten)]
     pub(super) data: DataArgs,
     #[command(flatten)]
+    pub(super) cells: FitCellArgs,
+    #[command(flatten)]
     model: ModelArgs,
     #[command(flatten)]
     rival: RivalArgs,
@@ -92,7 +99,8 @@ pub(in crate::cli) struct Args {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Data")]
 pub(super) struct DataArgs {
-    /// The samples: an .npz file with x [N,d], env [N], targets [E,d] and optionally names [d], or a .csv file with a header
+    /// The samples: an .npz file with x [N,d], env [N], targets [E,d] and optionally names [d], a .csv file with a header, or cells in an .h5ad
+    /// file
     #[arg(value_name = "DATA", help_heading = "Arguments")]
     pub path: PathBuf,
     /// The intervention targets: a .csv file with one row per environment, or 'unknown'
@@ -114,6 +122,19 @@ pub(super) struct DataArgs {
     /// The default, for scripts that say it
     #[arg(long, hide = true, conflicts_with = "no_standardize")]
     standardize: bool,
+}
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Cells in .h5ad files")]
+pub(super) struct FitCellArgs {
+    #[command(flatten)]
+    pub own: CellArgs,
+    /// The genes that become variables: targets, hvg:K, all or file:PATH, joined by + [default: targets+hvg:50]
+    ///
+    /// 'targets' are the genes that perturbations act on, 'hvg:K' the K most variable genes beside genes of similar mean.
+    /// A file has one gene per line.
+    #[arg(long, value_name = "SETS")]
+    pub genes: Option<GeneChoice>,
 }
 
 #[derive(clap::Args)]

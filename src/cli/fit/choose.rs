@@ -5,10 +5,10 @@ use super::display;
 use crate::cli::print_report;
 use crate::cli::progress::ProgressDisplay;
 use crate::engine::gpu::GpuEngine;
-use crate::fit::{ChoiceRuns, PreparedFit, Tuning};
+use crate::fit::{ChoiceRuns, KeptFiles, PreparedFit, Tuning};
 use crate::{Error, Progress, Result};
 use serde::Serialize;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -36,25 +36,22 @@ pub(super) enum Chosen {
     Stopped,
 }
 
-/// The file of the trainings of a choice, if the fit chooses.
-pub(super) fn file(args: &Args, fit: &PreparedFit) -> Result<Option<PathBuf>> {
-    Ok(fit.choice_work()?.map(|_| ChoiceRuns::path_for(&args.output.file)))
-}
-
-pub(super) fn run(args: &Args, fit: &PreparedFit, gpu: Option<&GpuEngine>) -> Result<Chosen> {
+pub(super) fn run(
+    args: &Args,
+    fit: &PreparedFit,
+    files: &KeptFiles,
+    gpu: Option<&GpuEngine>,
+) -> Result<Chosen> {
     let Some(work) = fit.choice_work()? else { return Ok(Chosen::Given) };
-    let path = ChoiceRuns::path_for(&args.output.file);
-    let kept = match args.adam.resume && path.exists() {
-        true => ChoiceRuns::read_for(&path, fit)?,
-        false => ChoiceRuns::new(fit),
-    };
+    let path = &files.choice;
+    let kept = files.runs(fit, args.unfinished())?;
     let progress = Arc::new(Progress::default());
     let display = if args.output.json { ProgressDisplay::json } else { ProgressDisplay::new };
     let shown = display("steps to choose settings", progress.clone(), work);
     let done = Mutex::new(kept.count());
     let keep = |runs: &ChoiceRuns| {
         *done.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = runs.count();
-        runs.write(&path)
+        runs.write(path)
     };
     let outcome = until_stopped(&progress, || fit.choose(gpu, kept, &progress, &keep));
     drop(shown);
@@ -62,7 +59,7 @@ pub(super) fn run(args: &Args, fit: &PreparedFit, gpu: Option<&GpuEngine>) -> Re
         Ok(chosen) => Ok(chosen.map_or(Chosen::Given, |chosen| Chosen::Settings(Box::new(chosen)))),
         Err(Error::Stopped) => {
             let trainings = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-            let report = Stopped { model: &args.output.file, complete: false, trainings, kept_in: &path };
+            let report = Stopped { model: &args.output.file, complete: false, trainings, kept_in: path };
             print_report(args.output.json, &report, || {
                 format!(
                     "Stopped while choosing settings, after {trainings} trainings. Run the command again with --resume to continue from {}.",

@@ -1,10 +1,10 @@
 //! `skds fit` by a service.
 
-use super::{Args, check_output};
+use super::{Args, check_output, read};
 use crate::cli::print_report;
 use crate::cli::remote::{self, Remote};
-use crate::data::Dataset;
 use crate::fit::Knowledge;
+use crate::model::Model;
 use crate::serve::{FitRequest, Request};
 use crate::{Error, Result};
 
@@ -17,13 +17,13 @@ pub(super) fn run(args: &Args, remote: &Remote) -> Result<()> {
             "--resume is given with --server, expected none: a server continues fits by itself",
         ));
     }
-    let targets = args.targets_file(&settings.settle()?);
-    let data = Dataset::read_files(&args.data.path, targets)?;
+    let recipe = settings.settle()?;
+    let data = read(args, &recipe)?;
     let edges = match &args.data.edges {
         Some(path) => Knowledge::read(path, data.names())?.edges().to_vec(),
         None => Vec::new(),
     };
-    let dataset = remote.upload(&data, &args.data.path, targets)?;
+    let dataset = remote.upload(&data, &args.data.path, args.targets_file(&recipe))?;
     let request = Request::Fit(FitRequest {
         dataset: remote::id(dataset)?,
         settings: Box::new(settings),
@@ -41,6 +41,11 @@ pub(super) fn run(args: &Args, remote: &Remote) -> Result<()> {
         remote.fetch(&job, name, &args.output.file.with_extension(ending))?;
     }
     remote.fetch(&job, "model.safetensors", &args.output.file)?;
+    if data.cells().is_some() {
+        // The service saw samples, not cells.
+        let model = Model { cells: data.cells().cloned(), ..Model::read(&args.output.file)? };
+        model.save(&args.output.file)?;
+    }
     print_report(args.output.json, &job.result, || {
         let summary = job.result["summary"].as_str().unwrap_or("");
         format!("{summary}\nThe model is in {}.", args.output.file.display())

@@ -1,15 +1,14 @@
 //! The numbers of `X` or of a layer: dense, or sparse by rows (csr) or by columns (csc), read in blocks.
 
-use super::counts::Scale;
 use super::listed;
 use super::store::{Store, text};
-use crate::{Matrix, Result};
+use crate::Result;
 use hdf5_pure::{AttrValue, DType};
 
 /// Numbers of a block.
 const BLOCK: u64 = 1 << 20;
 
-pub(super) struct CellMatrix<'a> {
+pub(in crate::data) struct FileMatrix<'a> {
     store: &'a Store,
     place: String,
     cells: usize,
@@ -26,7 +25,7 @@ enum Form {
     },
 }
 
-impl<'a> CellMatrix<'a> {
+impl<'a> FileMatrix<'a> {
     pub(super) fn open(store: &'a Store, layer: Option<&str>) -> Result<Self> {
         let place = match layer {
             None => "X".to_owned(),
@@ -50,8 +49,8 @@ impl<'a> CellMatrix<'a> {
                 .error("has no X, expected a matrix of cells and genes, or a layer to read in its place"));
         }
         match store.is_group(&place) {
-            true => CellMatrix::sparse(store, place),
-            false => CellMatrix::dense(store, place),
+            true => FileMatrix::sparse(store, place),
+            false => FileMatrix::dense(store, place),
         }
     }
 
@@ -63,7 +62,7 @@ impl<'a> CellMatrix<'a> {
             return Err(store.error(format!("{place} has the shape {shape:?}, expected cells × genes")));
         };
         let (cells, genes) = (size(store, &place, cells)?, size(store, &place, genes)?);
-        Ok(CellMatrix { store, place, cells, genes, form: Form::Dense })
+        Ok(FileMatrix { store, place, cells, genes, form: Form::Dense })
     }
 
     fn sparse(store: &'a Store, place: String) -> Result<Self> {
@@ -101,24 +100,24 @@ impl<'a> CellMatrix<'a> {
                 starts.len().saturating_sub(1)
             )));
         }
-        Ok(CellMatrix { store, place, cells, genes, form: Form::Sparse { by_cells, starts } })
+        Ok(FileMatrix { store, place, cells, genes, form: Form::Sparse { by_cells, starts } })
     }
 
-    pub(super) fn cells(&self) -> usize {
+    pub(in crate::data) fn cells(&self) -> usize {
         self.cells
     }
 
-    pub(super) fn genes(&self) -> usize {
+    pub(in crate::data) fn genes(&self) -> usize {
         self.genes
     }
 
     /// Where the matrix lies in the file.
-    pub(super) fn place(&self) -> &str {
+    pub(in crate::data) fn place(&self) -> &str {
         &self.place
     }
 
     /// Calls `visit` with every number that is not 0, its cell and its gene. A number that is not finite is an error.
-    pub(super) fn visit(&self, mut visit: impl FnMut(usize, usize, f64)) -> Result<()> {
+    pub(in crate::data) fn visit(&self, mut visit: impl FnMut(usize, usize, f64)) -> Result<()> {
         match &self.form {
             Form::Dense => self.visit_dense(visit),
             Form::Sparse { by_cells, starts } => {
@@ -191,31 +190,6 @@ impl<'a> CellMatrix<'a> {
                 .store
                 .error(format!("{} holds {value} at ({line}, {at}), expected a finite number", self.place))),
         }
-    }
-
-    /// The chosen columns of the cells that have a row, `rows` in all.
-    pub(super) fn extract(
-        &self,
-        row_of: &[Option<usize>],
-        rows: usize,
-        columns: &[usize],
-        scale: &Scale,
-    ) -> Result<Matrix<f64>> {
-        let mut place_of = vec![None; self.genes];
-        columns.iter().enumerate().for_each(|(place, &j)| place_of[j] = Some(place));
-        let mut samples = Matrix::full(rows, columns.len(), 0.0);
-        self.visit(|cell, gene, value| {
-            if let (Some(row), Some(place)) = (row_of[cell], place_of[gene]) {
-                // Duplicate entries of a sparse matrix add up.
-                samples[(row, place)] += value;
-            }
-        })?;
-        for (cell, row) in row_of.iter().enumerate() {
-            if let Some(row) = row {
-                samples.row_mut(*row).iter_mut().for_each(|value| *value = scale.apply(cell, *value));
-            }
-        }
-        Ok(samples)
     }
 }
 

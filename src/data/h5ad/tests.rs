@@ -1,6 +1,7 @@
 //! Files that anndata wrote (`tests/golden/h5ad/make.py`), and files that are written here.
 
 use super::*;
+use crate::data::cells::{GeneChoice, Normalization};
 use crate::data::write::DataFormat;
 use serde::Deserialize;
 use std::path::PathBuf;
@@ -38,8 +39,8 @@ fn variants() -> Vec<PathBuf> {
 fn settings() -> CellSettings {
     CellSettings {
         perturbation: Some("obs:perturbation".into()),
-        genes: "all".parse().unwrap(),
-        normalization: Normalization::None,
+        genes: Some("all".parse().unwrap()),
+        normalization: Some(Normalization::None),
         ..CellSettings::default()
     }
 }
@@ -111,7 +112,7 @@ fn layers_are_read_in_place_of_the_matrix() {
 
 #[test]
 fn counts_are_normalised_once_and_only_if_they_are_counts() {
-    let auto = CellSettings { normalization: Normalization::Auto, ..settings() };
+    let auto = CellSettings { normalization: Some(Normalization::Auto), ..settings() };
     let cells = read("csr-gzip-string.h5ad", &auto).unwrap();
     assert!(cells.notes.iter().any(|note| note.contains("holds counts")), "{:?}", cells.notes);
     // By hand: totals over their median, and the logarithm.
@@ -131,13 +132,13 @@ fn counts_are_normalised_once_and_only_if_they_are_counts() {
     assert!(logged.notes.iter().any(|note| note.contains("does not hold counts and was taken as it is")));
     assert_eq!(logged.data.samples(), read("logged.h5ad", &settings()).unwrap().data.samples());
     let sentence =
-        refused("logged.h5ad", &CellSettings { normalization: Normalization::Log1p, ..settings() });
+        refused("logged.h5ad", &CellSettings { normalization: Some(Normalization::Log1p), ..settings() });
     assert!(sentence.contains("expected counts to normalise: it has been normalised before"), "{sentence}");
 }
 
 #[test]
 fn genes_are_targets_variable_ones_or_those_of_a_list() {
-    let with = |genes: &str| CellSettings { genes: genes.parse().unwrap(), ..settings() };
+    let with = |genes: &str| CellSettings { genes: Some(genes.parse().unwrap()), ..settings() };
     let names = |genes: &str| read("csc-gzip-categorical.h5ad", &with(genes)).unwrap().data.names().to_vec();
     assert_eq!(names("targets"), ["A", "B"]);
     assert_eq!(names("all").len(), 6);

@@ -1,7 +1,7 @@
 //! What the labels of cells say: controls, single perturbations and combinations.
 
-use super::store::Store;
-use super::{CellSettings, listed};
+use super::source::Origin;
+use super::{CellPreparation, CellRole, listed};
 use crate::{Error, Result};
 use std::collections::{BTreeMap, HashMap};
 
@@ -31,31 +31,19 @@ pub(super) struct Perturbation {
 }
 
 impl Labels {
-    pub(super) fn read(store: &Store, settings: &CellSettings, cells: usize) -> Result<Labels> {
-        let Some(given) = &settings.perturbation else {
-            let columns = store.members("obs")?;
-            let (list, count) = (columns.iter().map(String::as_str), columns.len());
-            return Err(Error::invalid(format!(
-                "no column of perturbations is given for {}, expected one of {}",
-                store.name(),
-                listed(list, count)
-            )));
-        };
-        let column = given.strip_prefix("obs:").unwrap_or(given).to_owned();
-        let labels = store.column("obs", &column)?;
-        if labels.len() != cells {
-            return Err(store.error(format!(
-                "obs/{column:.60} has {} rows, expected {cells} as in the matrix",
-                labels.len()
-            )));
-        }
-        let separator = settings.separator.as_deref().unwrap_or(USUAL_SEPARATOR);
+    pub(super) fn of(
+        labels: Vec<String>,
+        prepared: &CellPreparation,
+        role: &CellRole<'_>,
+        origin: &Origin,
+    ) -> Result<Labels> {
+        let separator = prepared.separator.as_deref().unwrap_or(USUAL_SEPARATOR);
         if separator.is_empty() {
             return Err(Error::invalid(
                 "the separator is empty, expected the text between the genes of a combination",
             ));
         }
-        let is_control = |part: &str| match &settings.control {
+        let is_control = |part: &str| match &prepared.control {
             Some(control) => part == control,
             None => is_usual_control(part),
         };
@@ -72,16 +60,20 @@ impl Labels {
                 None => drop(groups.insert(parts.clone(), vec![cell])),
             }
         }
-        if !groups.contains_key(&Vec::new()) {
-            let expected = match &settings.control {
+        let column = origin.column.clone();
+        if role.has_controls() && !groups.contains_key(&Vec::new()) {
+            let expected = match &prepared.control {
                 Some(control) => format!("some with the control label '{control:.60}'"),
                 None => "some with a usual label of controls, such as 'control', 'NT' or 'non-targeting': give theirs".into(),
             };
             let found: Vec<String> = groups.keys().map(|parts| parts.join(separator)).collect();
-            return Err(store.error(format!(
-                "obs/{column:.60} has no control cells: found the labels {}, expected {expected}",
+            return Err(origin.error(format!(
+                "{column:.60} has no control cells: found the labels {}, expected {expected}",
                 listed(found.iter().map(String::as_str), found.len())
             )));
+        }
+        if !role.has_controls() {
+            groups.remove(&Vec::new());
         }
         Ok(Labels { groups, unlabelled, column })
     }
@@ -92,6 +84,7 @@ impl Labels {
         self,
         genes: &[String],
         least: usize,
+        role: &CellRole<'_>,
         notes: &mut Vec<String>,
     ) -> std::result::Result<Vec<Perturbation>, String> {
         let column_of: HashMap<&str, usize> =
@@ -106,7 +99,7 @@ impl Labels {
                 Some(_) if cells.len() < least && !parts.is_empty() => few.push((label, cells.len())),
                 Some(_) if cells.len() < least => {
                     return Err(format!(
-                        "obs/{:.60} has {} control cells, expected at least {least}",
+                        "{:.60} has {} control cells, expected at least {least}",
                         self.column,
                         cells.len()
                     ));
@@ -114,29 +107,52 @@ impl Labels {
                 Some(genes) => usable.push(Perturbation { label, genes, cells }),
             }
         }
-        let mut left_out = |what: &[(String, usize)], why: &str| {
-            if !what.is_empty() {
-                let cells: usize = what.iter().map(|(_, cells)| cells).sum();
-                let names = listed(what.iter().map(|(label, _)| label.as_str()), what.len());
-                notes.push(format!(
-                    "Left out {} perturbations with {cells} cells, because {why}: {names}.",
-                    what.len()
-                ));
-            }
-        };
-        left_out(&unmeasured, "they name genes that were not measured");
-        left_out(&few, &format!("they have fewer than {least} cells"));
+        left_out(&unmeasured, "they name genes that were not measured", notes);
+        left_out(&few, &format!("they have fewer than {least} cells"), notes);
         if self.unlabelled > 0 {
-            notes.push(format!("Left out {} cells without a label in obs/{}.", self.unlabelled, self.column));
+            notes.push(format!("Left out {} cells without a label in {}.", self.unlabelled, self.column));
         }
-        match usable.len() {
-            0 | 1 => Err(format!(
-                "obs/{:.60} has no perturbation with at least {least} cells whose genes were measured, expected one beside the controls",
-                self.column
+        let (needed, beside) = match role {
+            CellRole::Fit => (2, ", expected one beside the controls"),
+            CellRole::Start(..) => (1, ""),
+            CellRole::Test(..) => (1, ", expected one to predict"),
+        };
+        match usable.len() < needed {
+            true => Err(format!(
+                "{:.60} has no perturbation with at least {least} cells whose genes were measured{beside}{}",
+                self.column,
+                why(&unmeasured, &few)
             )),
-            _ => Ok(usable),
+            false => Ok(usable),
         }
     }
+}
+
+/// Says which perturbations are left out, how many cells they have, and why.
+fn left_out(what: &[(String, usize)], why: &str, notes: &mut Vec<String>) {
+    if !what.is_empty() {
+        let cells: usize = what.iter().map(|(_, cells)| cells).sum();
+        let names = listed(what.iter().map(|(label, _)| label.as_str()), what.len());
+        notes.push(format!(
+            "Left out {} perturbations with {cells} cells, because {why}: {names}.",
+            what.len()
+        ));
+    }
+}
+
+/// What the labels of unusable perturbations are, and how many cells the small ones have.
+fn why(unmeasured: &[(String, usize)], few: &[(String, usize)]) -> String {
+    let mut reasons = String::new();
+    if !unmeasured.is_empty() {
+        let names = listed(unmeasured.iter().map(|(label, _)| label.as_str()), unmeasured.len());
+        reasons.push_str(&format!("; not measured: {names}"));
+    }
+    if !few.is_empty() {
+        let counts: Vec<String> = few.iter().map(|(label, cells)| format!("{label:.60} ({cells})")).collect();
+        let names = listed(counts.iter().map(String::as_str), counts.len());
+        reasons.push_str(&format!("; too few cells: {names}"));
+    }
+    reasons
 }
 
 /// The parts of a label without controls, sorted, each once.

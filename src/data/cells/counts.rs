@@ -4,8 +4,10 @@
 //! cells, they do not; log(1 + x) then makes effects additive and noise more equal. Both are done once at most: numbers that are not whole
 //! have been normalised before.
 
-use super::matrix::CellMatrix;
+use super::CellRole;
+use super::source::CellMatrix;
 use crate::named::named;
+use crate::numeric::statistics::median;
 use crate::{Error, Result};
 
 /// What is done with counts.
@@ -26,16 +28,27 @@ named!(Normalization, "normalization", { Auto => "auto", Log1p => "log1p", None 
 pub(super) struct Scale {
     /// The size factor of each cell; none if numbers stay as they are.
     factors: Option<Vec<f64>>,
+    /// The total of a cell with the factor 1.
+    depth: Option<f64>,
 }
 
 impl Scale {
+    /// Cells for a model are treated like the data of its fit, unless something else is asked for.
     pub(super) fn of(
         matrix: &CellMatrix<'_>,
-        asked: Normalization,
+        asked: Option<Normalization>,
+        role: &CellRole<'_>,
         notes: &mut Vec<String>,
     ) -> Result<Scale> {
+        let depth = role.preparation().and_then(|before| before.depth);
+        let asked = match (asked, role, depth) {
+            (Some(asked), ..) => asked,
+            (None, CellRole::Fit, _) => Normalization::Auto,
+            (None, _, Some(_)) => Normalization::Log1p,
+            (None, _, None) => Normalization::None,
+        };
         if asked == Normalization::None {
-            return Ok(Scale { factors: None });
+            return Ok(Scale { factors: None, depth: None });
         }
         let mut totals = vec![0.0; matrix.cells()];
         let mut other: Option<(usize, usize, f64)> = None;
@@ -53,17 +66,22 @@ impl Scale {
                 matrix.place()
             ))),
             (Some(_), _) => {
-                notes.push(format!("{} does not hold counts and was taken as it is.", matrix.place()));
-                Ok(Scale { factors: None })
+                notes.push(format!(
+                    "{} does not hold counts and was taken as it is.",
+                    sentence(matrix.place())
+                ));
+                Ok(Scale { factors: None, depth: None })
             }
             // Whether something was perturbed, as 0 and 1, is no count of molecules.
-            (None, Normalization::Auto) if largest <= 1.0 => Ok(Scale { factors: None }),
+            (None, Normalization::Auto) if largest <= 1.0 => Ok(Scale { factors: None, depth: None }),
             (None, _) => {
+                let depth = depth.unwrap_or_else(|| median_depth(&totals));
                 notes.push(format!(
-                    "{} holds counts: they were divided by size factors, and x became log(1 + x).",
-                    matrix.place()
+                    "{} holds counts: every cell was scaled to {depth} counts, and x became log(1 + x).",
+                    sentence(matrix.place())
                 ));
-                Ok(Scale { factors: Some(size_factors(&totals)) })
+                let factor = |total: &f64| if *total > 0.0 { total / depth } else { 1.0 };
+                Ok(Scale { factors: Some(totals.iter().map(factor).collect()), depth: Some(depth) })
             }
         }
     }
@@ -72,17 +90,21 @@ impl Scale {
     pub(super) fn apply(&self, cell: usize, value: f64) -> f64 {
         self.factors.as_ref().map_or(value, |factors| (value / factors[cell]).ln_1p())
     }
+
+    /// The total that cells were scaled to, if they were.
+    pub(super) fn depth(&self) -> Option<f64> {
+        self.depth
+    }
 }
 
-/// Totals over the median of those above 0; 1 for cells without any counts.
-fn size_factors(totals: &[f64]) -> Vec<f64> {
-    let mut sorted: Vec<f64> = totals.iter().copied().filter(|total| *total > 0.0).collect();
-    sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    let median = match sorted.len() {
-        0 => 1.0,
-        length if length % 2 == 1 => sorted[middle],
-        _ => 0.5 * (sorted[middle - 1] + sorted[middle]),
-    };
-    totals.iter().map(|total| if *total > 0.0 { total / median } else { 1.0 }).collect()
+/// A name at the beginning of a sentence.
+fn sentence(place: &str) -> String {
+    let mut letters = place.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().collect::<String>() + letters.as_str())
+}
+
+/// The median of totals above 0.
+fn median_depth(totals: &[f64]) -> f64 {
+    let above: Vec<f64> = totals.iter().copied().filter(|total| *total > 0.0).collect();
+    if above.is_empty() { 1.0 } else { median(&above) }
 }
