@@ -58,7 +58,8 @@
 //! # The map
 //!
 //! From top to bottom the modules follow the data: [`data`] → [`kernel`], [`objective`], [`model`] → [`engine`] →
-//! [`fit`] → [`sample`], [`predict`], [`evaluate`], [`metric`], [`graph`]. [`simulate`] makes data to try methods on.
+//! [`fit`] → [`sample`], [`predict`], [`evaluate`], [`metric`], [`suggest`], [`graph`]. [`simulate`] makes data to try
+//! methods on.
 //!
 //! # Features
 //!
@@ -101,12 +102,15 @@ pub mod objective;
 pub mod plot;
 pub mod predict;
 pub mod prelude;
+#[cfg(feature = "cli")]
+mod program;
 mod progress;
 mod report;
 mod rival;
 pub mod sample;
 pub mod simulate;
 mod stderr;
+pub mod suggest;
 
 // Not part of the library: public for the program `skds`, its tests and its benches alone.
 #[cfg(feature = "cli")]

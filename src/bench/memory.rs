@@ -5,9 +5,8 @@ use crate::engine::cpu::CpuEngine;
 use crate::engine::{Engine, Loss, Place};
 use crate::model::PenaltyKind;
 use crate::objective::Estimator;
-use crate::{Error, Result};
+use crate::{Error, Result, program};
 use serde::{Deserialize, Serialize};
-use std::process::Command;
 use std::time::Instant;
 
 /// A computation whose memory is measured.
@@ -80,7 +79,7 @@ impl std::str::FromStr for MemoryWorkload {
 /// Measures in a new process of this program, which must run [`measure`] for `bench --memory-of WORKLOAD`.
 pub fn in_new_process(workload: MemoryWorkload) -> Result<Memory> {
     let run = || -> std::io::Result<std::process::Output> {
-        Command::new(std::env::current_exe()?).args(["bench", "--memory-of", &workload.to_string()]).output()
+        program::command(&program::words()?).args(["bench", "--memory-of", &workload.to_string()]).output()
     };
     let output = run().map_err(|error| Error::invalid(format!("cannot measure memory: {error}")))?;
     match serde_json::from_slice(&output.stdout) {

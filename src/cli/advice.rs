@@ -10,6 +10,8 @@ const OPTIONS: &[(&str, &str)] = &[
     ("the ingoing penalty", "--penalty ingoing"),
     ("set the objective skds", "--objective skds"),
     ("ask for an acyclic graph", "--acyclic"),
+    ("resume the fit", "--resume"),
+    ("restart it", "--restart"),
 ];
 
 /// The sentence, with the option behind each piece of advice that has one.

@@ -46,6 +46,7 @@ commands! {
     Graph(graph::Args),
     Sample(sample::Args),
     Evaluate(evaluate::Args),
+    Suggest(suggest::Args),
     Loss(loss::Args),
     Convexity(convexity::Args),
     Simulate(simulate::Args),

@@ -5,6 +5,7 @@ mod bench;
 mod command;
 mod completions;
 mod convexity;
+mod data;
 mod device;
 mod devices;
 mod evaluate;
@@ -24,6 +25,7 @@ mod sample;
 #[cfg(feature = "serve")]
 mod serve;
 mod simulate;
+mod suggest;
 mod validate;
 #[cfg(feature = "serve")]
 mod work;
@@ -33,6 +35,7 @@ use crate::{Error, Result};
 use clap::Parser;
 use command::AnyCommand;
 use print::{print, print_json, print_report};
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// Learn stationary diffusions from samples, and predict what interventions do.
@@ -51,6 +54,7 @@ Examples:
   skds graph model.safetensors --top 10 --heatmap effects.svg
   skds sample model.safetensors -n 1000 -o samples.npz
   skds evaluate model.safetensors test.npz
+  skds suggest model.safetensors --from train.npz
   skds loss data.npz --params model.safetensors
   skds simulate sde -o systems/sde-er-0
   skds experiment run experiments/quick.toml -o results/quick
@@ -73,11 +77,29 @@ struct Cli {
 ///
 /// Exit codes: 0 for success, 1 for a computation that failed on valid input, 2 for bad input.
 pub fn main() -> ExitCode {
-    match run(&Cli::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
+    ended(&Cli::parse()).into()
+}
+
+/// Runs a command line inside of another program and returns its exit code. `words` start the program again.
+pub fn main_of(arguments: Vec<OsString>, words: Vec<OsString>) -> u8 {
+    crate::program::is_started_by(words);
+    match Cli::try_parse_from(arguments) {
+        Ok(cli) => ended(&cli),
+        Err(error) => {
+            // A reader that has gone away is no error.
+            let _ = error.print();
+            u8::try_from(error.exit_code()).unwrap_or(2)
+        }
+    }
+}
+
+/// Runs a command and says what went wrong, if anything has; returns the exit code.
+fn ended(cli: &Cli) -> u8 {
+    match run(cli) {
+        Ok(()) => 0,
         Err(error) => {
             say!("error: {}", advice::with_options(&error.to_string()));
-            ExitCode::from(exit_code(&error))
+            exit_code(&error)
         }
     }
 }

@@ -1,9 +1,11 @@
 //! `skds sample`: draws from the stationary law of a model, as it is or under an intervention, or moves observed rows.
 
+mod perturb;
 #[cfg(feature = "serve")]
 mod remote;
 
 use super::command::Command;
+use super::data::CellArgs;
 use super::device::DeviceArgs;
 use super::{print_report, progress::ProgressDisplay};
 use crate::data::{DataFormat, Dataset};
@@ -48,6 +50,9 @@ Examples:
   # Move observed rows
   skds sample model.safetensors --from train.npz --set gene1=2.5 -o moved.npz
 
+  # Move control cells as if genes were perturbed, as strongly as perturbations in the data
+  skds sample model.safetensors --from screen.h5ad --perturb KLF1 --perturb KLF1+CEBPA -o moved.h5ad
+
   # Simulate gene expression, never below 0, with a shorter step
   skds sample model.safetensors --method euler --dt 0.002 --nonnegative")]
 pub(super) struct Args {
@@ -69,6 +74,8 @@ pub(super) struct Args {
     json: bool,
     #[command(flatten)]
     data: DataArgs,
+    #[command(flatten)]
+    cells: CellArgs,
     #[command(flatten)]
     intervention: InterventionArgs,
     #[command(flatten)]
@@ -103,6 +110,12 @@ struct InterventionArgs {
     /// Multiply the noise of variable NAME by V; can be repeated
     #[arg(long, value_name = "NAME=V")]
     scale: Vec<String>,
+    /// Perturb these variables, joined by +, as strongly as perturbations in the data of --from; can be repeated
+    ///
+    /// A variable that the data perturbs reaches the mean that it has there. Any other changes as those did, by the median.
+    /// Every --perturb gives an environment of its own in the output.
+    #[arg(long, value_name = "NAMES", requires = "from", conflicts_with_all = ["env", "shift", "set", "scale"])]
+    perturb: Vec<String>,
 }
 
 #[derive(clap::Args)]
@@ -189,9 +202,12 @@ fn run(args: &Args) -> Result<()> {
     if let Some(path) = &args.output {
         DataFormat::of(path, &model.names)?;
     }
+    check(args)?;
+    if let (Some(from), false) = (&args.data.from, args.intervention.perturb.is_empty()) {
+        return perturb::run(args, &model, from);
+    }
     let treatment = treatment(args, &model)?;
     let settings = args.simulation.settings();
-    settings.euler.check()?;
     let method = settings.method_for(&model)?;
     let start_from = start_from(args, &model)?;
     let sampler = args.device.sampler(method)?;
@@ -214,9 +230,27 @@ fn run(args: &Args) -> Result<()> {
         output: args.output.clone(),
     };
     if let Some(path) = &args.output {
-        Dataset::from_environments(vec![samples])?.with_names(model.names)?.write(path)?;
+        write(samples, &model, &treatment, path)?;
     }
     print_report(args.json, &report, || report.to_text(args.output.as_deref()))
+}
+
+/// Writes samples. In an .h5ad file, where every row has a label, it says which variables were moved.
+fn write(samples: Matrix<f64>, model: &Model, treatment: &Treatment, path: &Path) -> Result<()> {
+    let data = Dataset::from_environments(vec![samples])?.with_names(model.names.clone())?;
+    match path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("h5ad")) {
+        true => data.with_targets(Matrix::from_fn(1, model.dim(), |_, j| treatment.acts_on(j)))?.write(path),
+        false => data.write(path),
+    }
+}
+
+/// What is wrong with the options alone.
+fn check(args: &Args) -> Result<()> {
+    if let Some(n) = args.n.filter(|n| *n < 2) {
+        return Err(Error::invalid(format!("found -n {n}, expected at least 2 samples")));
+    }
+    args.cells.check(&[args.data.from.as_deref()])?;
+    args.simulation.settings().euler.check()
 }
 
 fn treatment(args: &Args, model: &Model) -> Result<Treatment> {
@@ -232,11 +266,8 @@ fn treatment(args: &Args, model: &Model) -> Result<Treatment> {
 }
 
 fn start_from(args: &Args, model: &Model) -> Result<Start> {
-    if let Some(n) = args.n.filter(|n| *n < 2) {
-        return Err(Error::invalid(format!("found -n {n}, expected at least 2 samples")));
-    }
     let Some(path) = &args.data.from else { return Ok(Start::Law(args.n.unwrap_or(SAMPLES))) };
-    let data = Dataset::read_files(path, args.data.from_targets.as_deref())?;
+    let data = args.cells.read_start(path, args.data.from_targets.as_deref(), model)?;
     Ok(Start::Data(Origin::of(model, &data)?.draw(args.n, args.seed)?))
 }
 
@@ -250,7 +281,7 @@ fn from(args: &Args, start: &Start) -> Option<From> {
 }
 
 /// The names and numbers of every NAME=V; a variable may be named once.
-fn assignments(option: &str, texts: &[String]) -> Result<BTreeMap<String, f64>> {
+pub(super) fn assignments(option: &str, texts: &[String]) -> Result<BTreeMap<String, f64>> {
     let mut all = BTreeMap::new();
     for text in texts {
         // Names may contain '=', numbers do not.
@@ -299,16 +330,21 @@ impl Report {
         if let Some(path) = output {
             return format!("{first}, written to {}", path.display());
         }
-        let shown = variables.iter().take(TABLE_ROWS);
-        let width = shown.clone().map(|v| v.name.chars().count()).max().unwrap_or(0).max("variable".len());
-        let mut lines =
-            vec![first, String::new(), format!("{:<width$}  {:>12}  {:>12}", "variable", "mean", "sd")];
-        lines.extend(
-            shown.map(|Variable { name, mean, sd }| format!("{name:<width$}  {mean:>12.6}  {sd:>12.6}")),
-        );
-        if variables.len() > TABLE_ROWS {
-            lines.push(format!("… and {} more, all with --json", variables.len() - TABLE_ROWS));
-        }
+        let mut lines = vec![first, String::new()];
+        lines.extend(table(variables));
         lines.join("\n")
     }
+}
+
+/// A row per variable.
+fn table(variables: &[Variable]) -> Vec<String> {
+    let shown = variables.iter().take(TABLE_ROWS);
+    let width = shown.clone().map(|v| v.name.chars().count()).max().unwrap_or(0).max("variable".len());
+    let mut lines = vec![format!("{:<width$}  {:>12}  {:>12}", "variable", "mean", "sd")];
+    lines
+        .extend(shown.map(|Variable { name, mean, sd }| format!("{name:<width$}  {mean:>12.6}  {sd:>12.6}")));
+    if variables.len() > TABLE_ROWS {
+        lines.push(format!("… and {} more, all with --json", variables.len() - TABLE_ROWS));
+    }
+    lines
 }

@@ -5,7 +5,8 @@ use crate::engine::gpu::adapters::{self, GpuKind};
 use crate::engine::{Chosen, Device, Place};
 use crate::files::input;
 use crate::serve::{Limits, Options, run as serve, tokens};
-use crate::{Error, Result};
+use crate::{Error, Result, program as own_program};
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -193,14 +194,9 @@ fn keep_private() {
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
 }
 
-/// This program, for the processes of jobs: the one that runs, even if its file has been replaced in the meantime.
-fn program() -> Result<PathBuf> {
-    let running = PathBuf::from("/proc/self/exe");
-    if running.exists() {
-        return Ok(running);
-    }
-    let path = || PathBuf::from("skds");
-    std::env::current_exe().map_err(|source| Error::Io { action: "find", path: path(), source })
+/// This program, for the processes of jobs.
+fn program() -> Result<Vec<OsString>> {
+    own_program::words().map_err(|source| Error::Io { action: "find", path: "skds".into(), source })
 }
 
 impl Command for Args {

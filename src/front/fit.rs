@@ -4,9 +4,9 @@ use crate::data::Dataset;
 use crate::engine::gpu::{DEFAULT_BUDGET, GpuEngine};
 use crate::engine::{Device, State};
 use crate::fit::{
-    AdamRecipe, ChoiceRuns, Edge, EstimatorChoice, KernelChoice, Knowledge, ModelKind, PenaltyChoice,
-    PreparedFit, RaisedPenalty, Record, RivalKind, Settings, SolverChoice, Stability, Support,
-    TrainingObserver, TrainingSchedule, Tuning, check_resamples,
+    AdamRecipe, Checkpoint, ChoiceRuns, Edge, EstimatorChoice, KeptFiles, KernelChoice, Knowledge, ModelKind,
+    PenaltyChoice, PreparedFit, RaisedPenalty, Record, RivalKind, Settings, SolverChoice, Stability, Support,
+    TrainingObserver, TrainingSchedule, Tuning, Unfinished, check_resamples,
 };
 use crate::kernel::Bandwidth;
 use crate::model::basis::FeatureChoice;
@@ -14,6 +14,7 @@ use crate::model::{IngoingScale, LawKind, Model};
 use crate::objective::Objective;
 use crate::{Error, Progress, Result};
 use std::ops::Deref;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,7 +42,12 @@ pub struct Fit {
     resamples: Option<usize>,
     device: Option<Device>,
     listener: Option<Arc<Listener>>,
+    /// Where an unfinished training is kept, and what happens to one that is there.
+    kept: Option<(KeptFiles, Unfinished)>,
 }
+
+/// Steps between two checkpoints.
+const SAVE_EVERY: u32 = 2000;
 
 type Listener = dyn Fn(&FitProgress<'_>) + Send + Sync;
 
@@ -149,6 +155,30 @@ impl Fit {
         self
     }
 
+    /// Keeps an unfinished training beside this model file, in the files from which `skds fit --resume` continues. `unfinished` says
+    /// what happens to one that is there. Exact solvers keep nothing.
+    ///
+    /// ```
+    /// use skds::fit::Unfinished;
+    /// use skds::prelude::*;
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("model.safetensors");
+    /// # let data = Dataset::from_environments(vec![Matrix::from_fn(80, 2, |i, j| ((7 * i + 3 * j) as f64).sin())])?;
+    ///
+    /// let fit = Fit::new().solver(SolverChoice::Adam).steps(200).batch(32);
+    /// // Somebody stops it on its way.
+    /// let stopping = fit.clone().on_progress(|at| if at.done == 100 { at.stop() });
+    /// assert!(matches!(stopping.keep_beside(&path, Unfinished::Refuse).fit(&data), Err(skds::Error::Stopped)));
+    /// // It goes on, to the same end as if nobody had.
+    /// let resumed = fit.clone().keep_beside(&path, Unfinished::Resume).fit(&data)?;
+    /// assert_eq!(resumed.model, fit.fit(&data)?.model);
+    /// # Ok::<(), skds::Error>(())
+    /// ```
+    pub fn keep_beside(mut self, model: impl AsRef<Path>, unfinished: Unfinished) -> Self {
+        self.kept = Some((KeptFiles::beside(model.as_ref()), unfinished));
+        self
+    }
+
     /// Calls `listener` a few times per second, and for a fit that takes steps every half per cent of them.
     ///
     /// ```
@@ -204,21 +234,40 @@ impl Fit {
         if self.resamples.is_some() {
             return Err(Error::invalid("resamples are given with the solver adam, expected an exact solver"));
         }
+        let choice = prepared.choice_work()?;
+        let goes_on = match &self.kept {
+            Some((files, unfinished)) => files.goes_on(choice.is_some(), *unfinished)?,
+            None => false,
+        };
         let gpu = self.gpu(Device::Auto)?;
         let mut tuning = None;
-        if let Some(work) = prepared.choice_work()? {
-            let none_kept = ChoiceRuns::new(&prepared);
-            let chosen = self
-                .watched(work, |progress| prepared.choose(gpu.as_ref(), none_kept, progress, &|_| Ok(())))?;
+        if let Some(work) = choice {
+            let runs = match &self.kept {
+                Some((files, unfinished)) => files.runs(&prepared, *unfinished)?,
+                None => ChoiceRuns::new(&prepared),
+            };
+            let keep = |runs: &ChoiceRuns| match &self.kept {
+                Some((files, _)) => runs.write(&files.choice),
+                None => Ok(()),
+            };
+            let chosen =
+                self.watched(work, |progress| prepared.choose(gpu.as_ref(), runs, progress, &keep))?;
             (prepared, tuning) = chosen.map_or((prepared, None), |(chosen, tuning)| (chosen, Some(tuning)));
         }
-        let schedule = TrainingSchedule { report_every: (steps / 200).max(1), save_every: steps };
-        let mut watcher =
-            Steps { listener: self.listener.as_deref(), total: steps, stop: Progress::default() };
-        let outcome = prepared.train(gpu.as_ref(), None, schedule, &mut watcher)?;
+        let files = self.kept.as_ref().map(|(files, _)| files);
+        let from = match files.filter(|_| goes_on) {
+            Some(files) => Some(Checkpoint::read_for(&files.checkpoint, &prepared)?),
+            None => None,
+        };
+        let save_every = if files.is_some() { SAVE_EVERY } else { steps };
+        let schedule = TrainingSchedule { report_every: (steps / 200).max(1), save_every };
+        let (listener, stop) = (self.listener.as_deref(), Progress::default());
+        let mut watcher = Steps { listener, total: steps, stop, fit: &prepared, files };
+        let outcome = prepared.train(gpu.as_ref(), from.as_ref(), schedule, &mut watcher)?;
         if !outcome.complete {
             return Err(Error::Stopped);
         }
+        files.into_iter().for_each(KeptFiles::remove);
         let (model, stability) = prepared.model(&outcome.state)?;
         let support = prepared.support(&model);
         let findings = prepared.findings(tuning.as_ref(), &stability, &support);
@@ -260,6 +309,8 @@ struct Steps<'a> {
     listener: Option<&'a Listener>,
     total: u32,
     stop: Progress,
+    fit: &'a PreparedFit,
+    files: Option<&'a KeptFiles>,
 }
 
 impl TrainingObserver for Steps<'_> {
@@ -274,8 +325,11 @@ impl TrainingObserver for Steps<'_> {
         self.total = raised.until;
     }
 
-    fn save(&mut self, _: &State, _: &[Record]) -> Result<()> {
-        Ok(())
+    fn save(&mut self, state: &State, log: &[Record]) -> Result<()> {
+        match self.files {
+            Some(files) => Checkpoint::new(self.fit, state, log).write(&files.checkpoint),
+            None => Ok(()),
+        }
     }
 
     fn should_stop(&self) -> bool {

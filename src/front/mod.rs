@@ -11,9 +11,12 @@
 //! | `doing` | [`Do`] |
 //! | `verbs` | what a [`Model`] can be asked for, and the [`Options`] of a question |
 //! | `prediction` | [`Prediction`] |
+//! | `pictures` | models and fits as SVG |
 
 mod doing;
 mod fit;
+#[cfg(feature = "plot")]
+mod pictures;
 mod prediction;
 #[cfg(test)]
 mod tests;

@@ -147,6 +147,11 @@ pub fn write_picture(path: &Path, title: &str, panels: &[Panel]) -> Result<()> {
     write_grid(path, title, panels.len(), panels)
 }
 
+/// The picture of the panels side by side, as SVG.
+pub fn to_svg(title: &str, panels: &[Panel]) -> Result<String> {
+    checked(title, panels.len(), panels)?.svg()
+}
+
 /// Like [`write_picture`], with the panels in rows of `columns`.
 pub fn write_grid(path: &Path, title: &str, columns: usize, panels: &[Panel]) -> Result<()> {
     let bytes = render(check_picture_path(path)?, title, columns, panels)?;
@@ -171,17 +176,22 @@ pub(crate) fn check_picture_path(path: &Path) -> Result<PictureFormat> {
 
 /// The picture as a file's bytes.
 fn render(format: PictureFormat, title: &str, columns: usize, panels: &[Panel]) -> Result<Vec<u8>> {
+    let picture = checked(title, columns, panels)?;
+    match format {
+        PictureFormat::Svg => Ok(picture.svg()?.into_bytes()),
+        PictureFormat::Png => picture.png(),
+    }
+}
+
+/// The picture of panels that can be drawn.
+fn checked<'a>(title: &'a str, columns: usize, panels: &'a [Panel]) -> Result<draw::Picture<'a>> {
     if panels.is_empty() || columns == 0 {
         return Err(Error::invalid("the picture has no panels, expected at least one"));
     }
     for panel in panels {
         panel.check().map_err(|problem| Error::invalid(format!("panel '{}' {problem}", panel.title())))?;
     }
-    let picture = draw::Picture::new(title, panels, columns)?;
-    match format {
-        PictureFormat::Svg => Ok(picture.svg()?.into_bytes()),
-        PictureFormat::Png => picture.png(),
-    }
+    draw::Picture::new(title, panels, columns)
 }
 
 impl Panel {

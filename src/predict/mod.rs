@@ -7,6 +7,7 @@
 //! | file | answers |
 //! |---|---|
 //! | `treatment` | what is done: shifts, scales, and means that are brought to given values |
+//! | `levels` | which means perturbed variables reach, where nobody says it |
 //! | `matching` | which shifts bring means to given values: in closed form, by `steering` a simulation, or by `bracketing` a `root` that many searches share simulations with |
 //! | `law` | the mean and covariance of a model under an intervention: all that is asked of a model here |
 //! | `transport` | the map between two laws |
@@ -47,6 +48,7 @@
 mod anchor;
 mod bracketing;
 mod law;
+mod levels;
 mod matching;
 mod prediction;
 mod root;
@@ -59,6 +61,7 @@ mod treatment;
 pub use anchor::{Origin, anchored, transport_maps};
 pub(crate) use law::law_samples;
 pub use law::{Law, laws_of};
+pub use levels::{Level, Levels, targets_of_label};
 pub(crate) use matching::MATCHING_SAMPLES;
 pub(crate) use matching::match_and_draw;
 pub use matching::{MATCHING_PROGRESS, TargetMeans, match_means};

@@ -60,6 +60,12 @@ impl Treatment {
         Ok(Treatment { intervention, set: wanted })
     }
 
+    /// Whether the treatment does anything to a variable itself.
+    pub fn acts_on(&self, variable: usize) -> bool {
+        let Intervention { shift, log_scale } = &self.intervention;
+        shift[variable] != 0.0 || log_scale[variable] != 0.0 || self.set.targets.contains(&variable)
+    }
+
     /// Whether the treatment sets means, so that shifts must be found.
     pub fn sets_means(&self) -> bool {
         !self.set.targets.is_empty()

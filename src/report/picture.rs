@@ -36,6 +36,12 @@ pub(crate) fn tuning(tuning: &Tuning, path: &Path) -> Result<()> {
     plot::write_picture(path, title, &panels)
 }
 
+/// The same as SVG.
+pub(crate) fn tuning_svg(tuning: &Tuning) -> Result<String> {
+    let (title, panels) = tuning_panels(tuning);
+    plot::to_svg(title, &panels)
+}
+
 /// The matrix of effects: row j, column i is the effect of i on j.
 pub(crate) fn heatmap(graph: &Graph, title: String) -> Panel {
     let matrix = graph.standard_matrix();

@@ -72,7 +72,7 @@ pub struct Office {
 
 impl Office {
     pub fn open(folder: PathBuf, data: &Dataset, model: &Model) -> Office {
-        let options = Options { places: vec![Place::Cpu], ..Options::local(folder, "skds".into()) };
+        let options = Options { places: vec![Place::Cpu], ..Options::local(folder, vec!["skds".into()]) };
         let (service, _) = Service::start(options).unwrap();
         let (dataset, model) = (service.keep_dataset(data).unwrap(), service.keep_model(model).unwrap());
         Office { service, dataset, model }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// Top to bottom, the way of the data. Rooms in one line know nothing of each other.
 const ROOMS: &[&[&str]] = &[
     &["error"],
-    &["bounds", "named", "progress", "stderr"],
+    &["bounds", "named", "program", "progress", "stderr"],
     &["files", "numeric"],
     &["data"],
     &["kernel"],
@@ -20,6 +20,7 @@ const ROOMS: &[&[&str]] = &[
     &["fit"],
     &["metric"],
     &["evaluate"],
+    &["suggest"],
     &["graph"],
     &["simulate"],
     &["plot"],

@@ -1,6 +1,6 @@
 //! `skds sample` by a service.
 
-use super::{Args, Report, assignments, from, start_from, summary, treatment};
+use super::{Args, Report, assignments, check, from, start_from, summary, treatment, write};
 use crate::cli::print_report;
 use crate::cli::remote::{self, Remote};
 use crate::data::{DataFormat, Dataset};
@@ -17,10 +17,16 @@ pub(super) fn run(args: &Args, remote: &Remote) -> Result<()> {
         DataFormat::of(path, &model.names)?;
     }
     // What is wrong is said before anything is sent.
-    treatment(args, &model)?;
+    check(args)?;
+    if !args.intervention.perturb.is_empty() {
+        return Err(Error::invalid("--perturb is given with --server, expected none: run it here"));
+    }
+    let treatment = treatment(args, &model)?;
     let start_from = start_from(args, &model)?;
-    let origin =
-        args.data.from.as_ref().map(|from| remote.upload_dataset(from, args.data.from_targets.as_deref()));
+    let origin = args.data.from.as_ref().map(|path| {
+        let data = args.cells.read_start(path, args.data.from_targets.as_deref(), &model)?;
+        remote.upload(&data, path, args.data.from_targets.as_deref())
+    });
     let (intervention, simulation) = (&args.intervention, &args.simulation);
     let request = Request::Sample(SampleRequest {
         model: remote::id(remote.upload_model(&args.model)?)?,
@@ -62,7 +68,7 @@ pub(super) fn run(args: &Args, remote: &Remote) -> Result<()> {
         output: args.output.clone(),
     };
     if let Some(path) = &args.output {
-        data.write(path)?;
+        write(data.samples().clone(), &model, &treatment, path)?;
     }
     print_report(args.json, &report, || report.to_text(args.output.as_deref()))
 }

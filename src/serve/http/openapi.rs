@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn the_document_describes_the_routes_of_the_router_and_no_others() {
         let folder = tempfile::tempdir().unwrap();
-        let options = Options::local(folder.path().join("service"), "skds".into());
+        let options = Options::local(folder.path().join("service"), vec!["skds".into()]);
         let router = router(Service::start(options).unwrap().0);
         let mut routes = routes_of(&router);
         for path in PAGE {

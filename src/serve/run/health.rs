@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn a_worker_that_has_stopped_is_a_problem_unless_the_service_ends() {
         let folder = tempfile::tempdir().unwrap();
-        let options = Options::local(folder.path().join("service"), "skds".into());
+        let options = Options::local(folder.path().join("service"), vec!["skds".into()]);
         let (service, _) = Service::start(options).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let problems = || runtime.block_on(service.find_problems());

@@ -3,9 +3,10 @@
 use super::protocol::{Message, Order};
 use crate::engine::Place;
 use crate::stderr::say;
+use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -49,19 +50,27 @@ pub(in crate::serve) struct Death {
 
 impl Process {
     /// Starts `program` (this one) in the folder of the service, for jobs that may use so many bytes of memory on a device.
-    pub(super) fn start(program: &Path, folder: &Path, place: &Place, memory: u64) -> io::Result<Process> {
+    pub(super) fn start(
+        program: &[OsString],
+        folder: &Path,
+        place: &Place,
+        memory: u64,
+    ) -> io::Result<Process> {
         let device = match place {
             Place::Cpu => "cpu".to_owned(),
             Place::Gpu(gpu) => gpu.index.to_string(),
         };
-        let mut command = Command::new(program);
+        let mut command = crate::program::command(program);
         command.args(["work", "--device", &device, "--memory", &memory.to_string()]).current_dir(folder);
         command.env_remove("SKDS_TOKEN").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // Ctrl-C in a terminal is meant for the service, which then stops its processes.
         #[cfg(unix)]
         {
             use std::os::unix::process::CommandExt;
-            command.process_group(0).arg0("skds");
+            command.process_group(0);
+            if program.len() == 1 {
+                command.arg0("skds");
+            }
         }
         let mut child = command.spawn()?;
         let (orders, lines) = (child.stdin.take(), child.stdout.take().expect("it is piped"));

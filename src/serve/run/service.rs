@@ -19,6 +19,7 @@ use crate::serve::store::folder::{self, FolderState};
 use crate::serve::store::tokens::Tokens;
 use crate::serve::store::{Files, Store, removal};
 use crate::{Error, Result};
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -45,13 +46,13 @@ pub struct Options {
     pub keep_days: Option<f64>,
     /// Remove finished jobs, oldest first, while the folder takes more bytes.
     pub max_disk: Option<u64>,
-    /// The program that jobs run in: `skds`, which has the command `work`.
-    pub program: PathBuf,
+    /// The words that start the program that jobs run in: `skds`, which has the command `work`.
+    pub program: Vec<OsString>,
 }
 
 impl Options {
     /// Defaults for a service that only this machine reaches, without a device.
-    pub fn local(data: PathBuf, program: PathBuf) -> Self {
+    pub fn local(data: PathBuf, program: Vec<OsString>) -> Self {
         Options {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             data,
@@ -90,7 +91,7 @@ pub struct Service {
     datasets: Cache<ContentId, Dataset>,
     models: Cache<ContentId, Model>,
     closing: AtomicBool,
-    pub(super) program: PathBuf,
+    pub(super) program: Vec<OsString>,
     pub(in crate::serve) upload_budget: UploadBudget,
 }
 

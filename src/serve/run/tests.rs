@@ -20,7 +20,7 @@ use std::time::Instant;
 
 /// A service without workers.
 fn service(folder: &Path) -> Arc<Service> {
-    let options = Options::local(folder.join("service"), "skds".into());
+    let options = Options::local(folder.join("service"), vec!["skds".into()]);
     Service::start(options).unwrap().0
 }
 
