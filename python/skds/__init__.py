@@ -1,0 +1,1 @@
+from skds._skds import Dataset, Error, __version__

@@ -1,0 +1,69 @@
+"""Settings as the native part takes them: the names of the command line's options, as JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+#: The settings of a fit, by their names here; ``lambda`` is a word of Python.
+SETTINGS = (
+    "method",
+    "alpha",
+    "layers",
+    "epochs",
+    "power_iterations",
+    "solver",
+    "tune",
+    "model",
+    "hidden",
+    "activation",
+    "features",
+    "diffusion",
+    "law",
+    "objective",
+    "kernel",
+    "bandwidth",
+    "estimator",
+    "penalty",
+    "lambda_",
+    "ingoing",
+    "steps",
+    "batch",
+    "envs_per_step",
+    "learning_rate",
+    "learn_scale",
+    "standardize",
+    "stabilize",
+    "seed",
+)
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it: numbers of NumPy become Python's."""
+    if hasattr(value, "item") and getattr(value, "ndim", 0) == 0:
+        return value.item()
+    return value
+
+
+def to_json(values: dict[str, Any]) -> str:
+    """The values that are given, as JSON."""
+    given = {name.rstrip("_"): plain(value) for name, value in values.items() if value is not None}
+    try:
+        return json.dumps(given, allow_nan=True)
+    except TypeError:
+        kinds = (f"{name} is a {type(value).__name__}" for name, value in given.items() if not is_plain(value))
+        raise ValueError(f"{next(kinds, 'a setting has another type')}, expected text, a number or a truth value") from None
+
+
+def is_plain(value: Any) -> bool:
+    """Whether JSON can hold the value."""
+    try:
+        json.dumps(value)
+    except TypeError:
+        return False
+    return True
+
+
+def device_name(device: Any) -> str | None:
+    """A device as the native part names it."""
+    return None if device is None else str(device)
