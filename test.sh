@@ -24,6 +24,8 @@ if ! ls "$drivers"/lvp_icd*.json "$drivers"/radeon_icd*.json >/dev/null 2>&1 ||
 fi
 # A browser for the test of the service's page, and a font for its pictures.
 command -v chromium >/dev/null || missing+=(chromium fonts-dejavu-core)
+# The Python package and its tests.
+python3 -c "import ensurepip, venv" 2>/dev/null || missing+=(python3 python3-venv)
 
 if [ ${#missing[@]} -gt 0 ]; then
     sudo=()
@@ -54,8 +56,11 @@ for component in fmt clippy; do
 done
 
 export RUSTDOCFLAGS="-D warnings"
+# The Python package is part of every build, so that all share the same dependencies. As maturin says, it needs no libpython.
+export PYO3_BUILD_EXTENSION_MODULE=1
+packages=(--package skds --package skds-python)
 step cargo fmt --all --check
-step cargo clippy --release --locked --all-targets -- -D warnings
+step cargo clippy --release --locked "${packages[@]}" --all-targets -- -D warnings
 # The useful combinations of features: the mathematics alone, with each of its parts, and the command without a service.
 for features in "" ndarray gpu plot h5ad gpu,cli; do
     step cargo clippy --release --locked --lib --no-default-features --features "$features" -- -D warnings
@@ -71,14 +76,21 @@ if cargo deny --version >/dev/null 2>&1; then
 else
     printf '\n== cargo-deny is not installed: the check of licences and sources is left out\n'
 fi
-step cargo test --release --locked --all-targets --no-fail-fast
-step cargo test --release --locked --doc
+step cargo test --release --locked "${packages[@]}" --all-targets --no-fail-fast
+step cargo test --release --locked "${packages[@]}" --doc
 # The mathematics alone: without a GPU, pictures, a command line and a service.
 step cargo test --release --locked --lib --no-default-features --features ndarray
 # The README's first command.
-step cargo run --release --locked --example quickstart target/quickstart.svg
+step cargo run --release --locked "${packages[@]}" --example quickstart target/quickstart.svg
 # With the examples, documentation is built with the dependencies that the lints have checked already.
 step cargo doc --release --locked --no-deps --lib --examples
+
+# The Python package as people install it, in an environment of its own; its tests and the examples of its documentation.
+python=target/python
+step python3 -m venv --clear $python
+step $python/bin/pip install --quiet --disable-pip-version-check "./python[test]"
+step $python/bin/ruff check python
+(cd python && step ../$python/bin/pytest --doctest-modules --pyargs skds tests)
 
 # What every composed shader costs on AMD's RDNA2: no spilled registers, no scratch memory, enough subgroups.
 step cargo fmt --check --package shader-cost

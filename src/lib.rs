@@ -121,6 +121,9 @@ pub mod bench;
 pub mod cli;
 #[cfg(feature = "serve")]
 #[doc(hidden)]
+pub mod client;
+#[cfg(feature = "serve")]
+#[doc(hidden)]
 pub mod serve;
 #[doc(hidden)]
 pub mod solve;

@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from skds._options import finite
+
 
 @dataclasses.dataclass(frozen=True)
 class Do:
@@ -46,7 +48,11 @@ class Do:
         return " ".join(parts) or "nothing"
 
     def _as_action(self) -> dict[str, Any]:
-        numbers = {name: {str(v): float(x) for v, x in getattr(self, name).items()} for name in ("set", "shift", "scale")}
+        kinds = {"set": "mean", "shift": "shift", "scale": "scale"}
+        numbers = {
+            name: {str(v): finite(x, f"the {kind} of {str(v)!r}") for v, x in getattr(self, name).items()}
+            for name, kind in kinds.items()
+        }
         return numbers if self.environment is None else {**numbers, "environment": int(self.environment)}
 
 

@@ -15,7 +15,7 @@ from skds import _inputs, _skds
 from skds._do import Do, actions
 from skds._html import Svg, model_to_html
 from skds._inputs import Cells
-from skds._options import SETTINGS, device_name, plain, to_json
+from skds._options import SETTINGS, device_name, finite, plain, quieten_mesa, to_json, whole
 from skds._progress import Listener, listening
 
 #: Methods of predictions, as tables name them.
@@ -169,6 +169,11 @@ ingoing, steps, batch, envs_per_step, learning_rate, learn_scale, standardize, s
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
 
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import Tags, TargetTags
+
+        return Tags(estimator_type=None, target_tags=TargetTags(required=False))
+
     def __repr__(self) -> str:
         given = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items() if value is not None)
         return f"StationaryDiffusion({given})"
@@ -242,19 +247,22 @@ ingoing, steps, batch, envs_per_step, learning_rate, learn_scale, standardize, s
         StationaryDiffusion
             This estimator.
         """
+        if resume and restart:
+            raise ValueError("resume and restart are both given, expected one of them")
         cells = Cells(pert_key, control, separator, layer, genes, normalize, min_cells)
         data = _inputs.read(X, env=env, targets=targets, names=names, cells=cells)
         if checkpoint is None and not hasattr(self, "_kept"):
             self._kept = tempfile.TemporaryDirectory(prefix="skds-", ignore_cleanup_errors=True)
         beside = os.path.join(self._kept.name, "model.safetensors") if checkpoint is None else os.fspath(checkpoint)
         # Nobody can have left anything in the folder of this object but this object.
+        quieten_mesa()
         unfinished = "resume" if resume else "replace" if restart or checkpoint is None else "refuse"
         with listening(progress, "fit") as listener:
             model, report = _skds.fit(
                 data.dataset,
                 self._settings(),
                 _edges_to_json(self.edges),
-                None if self.bootstrap is None else int(self.bootstrap),
+                None if self.bootstrap is None else whole(self.bootstrap, "bootstrap"),
                 device_name(self.device),
                 beside,
                 unfinished,
@@ -353,7 +361,8 @@ ingoing, steps, batch, envs_per_step, learning_rate, learn_scale, standardize, s
                 names=["prediction", "row"],
             )
             frame = pd.DataFrame(values, index=index, columns=self.names_)
-            frame.attrs["levels"] = levels
+            # Data frames compare their attributes, so these are plain.
+            frame.attrs["levels"] = levels.to_dict("records")
             return frame
         return _to_anndata(values, names, labels, origin, self.names_, levels)
 
@@ -409,10 +418,12 @@ ingoing, steps, batch, envs_per_step, learning_rate, learn_scale, standardize, s
         """
         if isinstance(perturbation, str):
             raise ValueError("the perturbation is a label, expected a mapping of names to means, or skds.Do: samples of a law have no data to tell how strong it is")
-        action = {} if perturbation is None else actions(perturbation)[1][0]
+        told = [{}] if perturbation is None else actions(perturbation)[1]
+        if len(told) > 1:
+            raise ValueError(f"there are {len(told)} perturbations, expected one")
         asking = to_json({"seed": seed, "nonnegative": nonnegative, "device": device_name(device)})
         with listening(progress, "sample") as listener:
-            drawn = self._model().sample(int(n), json.dumps(action), asking, listener)
+            drawn = self._model().sample(whole(n, "n"), json.dumps(told[0]), asking, listener)
         return pd.DataFrame(drawn, columns=self.names_)
 
     def evaluate(
@@ -512,8 +523,9 @@ ingoing, steps, batch, envs_per_step, learning_rate, learn_scale, standardize, s
         model = self._model()
         table = {name: options.pop(name, None) for name in ("env", "targets", "names")}
         start = self._start(data, _cells_of(options, None), **table)
-        wanted = None if towards is None else {str(name): float(mean) for name, mean in towards.items()}
-        asked = {"count": int(k), "pairs": bool(pairs), "refits": int(refits), "seed": int(seed), "towards": wanted}
+        wanted = None if towards is None else {str(v): finite(mean, f"the mean of {str(v)!r}") for v, mean in towards.items()}
+        counts = {"count": whole(k, "k"), "refits": whole(refits, "refits"), "seed": whole(seed, "seed")}
+        asked = {**counts, "pairs": bool(pairs), "towards": wanted}
         with listening(progress, "suggest") as listener:
             found = json.loads(model.suggest(start.dataset, json.dumps(asked), _edges_to_json(self.edges), listener))
         rows = [
@@ -570,7 +582,7 @@ ingoing, steps, batch, envs_per_step, learning_rate, learn_scale, standardize, s
         Svg
             Shown in notebooks; ``save(path)`` writes it.
         """
-        return Svg(self._model().effects_svg(int(most)))
+        return Svg(self._model().effects_svg(whole(most, "most")))
 
     def plot_choice(self) -> Svg | None:
         """What was compared to choose the model; none if the settings were given or the model was read from a file."""
@@ -636,7 +648,9 @@ def _effects(model: Any) -> pd.DataFrame:
 def _edges_to_json(edges: Any) -> str | None:
     if edges is None:
         return None
-    rows = edges.to_dict("records") if isinstance(edges, pd.DataFrame) else [dict(edge) for edge in edges]
+    rows = edges.to_dict("records") if isinstance(edges, pd.DataFrame) else edges
+    if not isinstance(rows, (list, tuple)) or not all(isinstance(row, Mapping) for row in rows):
+        raise ValueError(f"the edges are a {type(edges).__name__}, expected a data frame or a list of mappings")
     clean = [{name: plain(value) for name, value in row.items() if value is not None and value == value} for row in rows]
     return json.dumps(clean)
 

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,11 @@ class Cells:
 
     def to_json(self) -> str:
         """The settings of the native part."""
-        genes = self.genes if self.genes is None or isinstance(self.genes, str) else [str(gene) for gene in self.genes]
+        genes = self.genes
+        if genes is not None and not isinstance(genes, str):
+            if not isinstance(genes, Iterable):
+                raise ValueError(f"the genes are {genes!r}, expected text or a list of names")
+            genes = [str(gene) for gene in genes]
         names = {
             "perturbation": self.pert_key,
             "control": self.control,
@@ -148,7 +152,7 @@ def _remembered(cells: Cells, model: Any) -> Cells:
 
 def _from_anndata(adata: Any, cells: Cells, role: str, model: Any) -> Data:
     cells = _remembered(cells, model)
-    if cells.pert_key is not None and cells.pert_key.startswith("obs:"):
+    if isinstance(cells.pert_key, str) and cells.pert_key.startswith("obs:"):
         cells = dataclasses.replace(cells, pert_key=cells.pert_key[4:])
     if cells.pert_key is None or cells.pert_key not in adata.obs.columns:
         found = "no pert_key is given" if cells.pert_key is None else f"obs has no column {cells.pert_key!r}"
@@ -225,10 +229,14 @@ def _places(places: Any) -> np.ndarray:
 
 def as_floats(values: Any, what: str) -> np.ndarray:
     """Numbers in double precision, or a sentence."""
-    values = np.asarray(values)
+    try:
+        values = np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{what} has rows of different lengths, expected as many numbers in each") from None
     if values.dtype.kind not in "fiub":
         try:
-            return values.astype(np.float64)
+            # Text, dates and complex numbers would turn into other numbers.
+            return values.astype(np.float64, casting="unsafe" if values.dtype == object else "safe")
         except (TypeError, ValueError):
             raise ValueError(f"{what} has values of the type {values.dtype}, expected numbers") from None
     return values.astype(np.float64, copy=False)
@@ -305,8 +313,13 @@ def target_flags(targets: Any, dim: int, names: list[str] | None, env: np.ndarra
     if isinstance(targets, pd.DataFrame):
         targets = targets.reindex(columns=known).to_numpy() if set(targets.columns) == set(known) else targets.to_numpy()
     if isinstance(targets, Mapping):
+        wrong = [e for e in targets if not isinstance(e, (int, np.integer)) or e < 0]
+        if wrong:
+            raise ValueError(f"targets are given for the environment {wrong[0]!r}, expected whole numbers from 0")
         count = 1 + max([int(e) for e in targets] + ([] if env is None else [int(env.max(initial=0))]))
         targets = [targets.get(e, ()) for e in range(count)]
+    if not isinstance(targets, (np.ndarray, list, tuple)) or any(row is None for row in targets):
+        raise ValueError("targets are given in another form than expected: 0 and 1, or lists of names for each environment")
     if not isinstance(targets, np.ndarray) and any(not _is_row(row, dim) for row in targets):
         flags = np.zeros((len(targets), dim), dtype=bool)
         for e, row in enumerate(targets):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
+import os
+import sys
 from typing import Any
 
 #: The settings of a fit, by their names here; ``lambda`` is a word of Python.
@@ -48,8 +51,11 @@ def plain(value: Any) -> Any:
 def to_json(values: dict[str, Any]) -> str:
     """The values that are given, as JSON."""
     given = {name.rstrip("_"): plain(value) for name, value in values.items() if value is not None}
+    for name, value in given.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"{name} is {value}, expected a finite number")
     try:
-        return json.dumps(given, allow_nan=True)
+        return json.dumps(given)
     except TypeError:
         kinds = (f"{name} is a {type(value).__name__}" for name, value in given.items() if not is_plain(value))
         raise ValueError(f"{next(kinds, 'a setting has another type')}, expected text, a number or a truth value") from None
@@ -64,6 +70,32 @@ def is_plain(value: Any) -> bool:
     return True
 
 
+def whole(value: Any, what: str) -> int:
+    """A count, or a sentence."""
+    count = plain(value)
+    if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count < 1 << 63:
+        raise ValueError(f"{what} is {value!r}, expected a whole number of at least 0")
+    return count
+
+
+def finite(value: Any, what: str) -> float:
+    """A number, or a sentence."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError(f"{what} is {value!r}, expected a finite number")
+    return number
+
+
+def quieten_mesa() -> None:
+    """Turns off a layer of Mesa that only reorders devices, and complains on standard error where there is no desktop session."""
+    if sys.platform == "linux" and "XDG_RUNTIME_DIR" not in os.environ:
+        os.environ.setdefault("NODEVICE_SELECT", "1")
+
+
 def device_name(device: Any) -> str | None:
     """A device as the native part names it."""
+    quieten_mesa()
     return None if device is None else str(device)

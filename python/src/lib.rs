@@ -4,6 +4,7 @@
 //! as numpy arrays. Long work runs without the interpreter (`work`), and errors keep their sentences (`errors`).
 
 mod arrays;
+mod client;
 mod data;
 mod errors;
 mod loss;
@@ -19,6 +20,7 @@ fn _skds(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("Error", module.py().get_type::<errors::Error>())?;
     module.add_class::<data::Dataset>()?;
     module.add_class::<model::Model>()?;
+    module.add_class::<client::Client>()?;
     module.add_function(wrap_pyfunction!(data::cells_in_memory, module)?)?;
     module.add_function(wrap_pyfunction!(data::cells_in_file, module)?)?;
     module.add_function(wrap_pyfunction!(data::restored_dataset, module)?)?;

@@ -32,7 +32,7 @@ pub struct Model {
 }
 
 impl Model {
-    fn new(model: skds::prelude::Model) -> Self {
+    pub fn new(model: skds::prelude::Model) -> Self {
         Model { inner: Arc::new(model) }
     }
 }

@@ -5,6 +5,7 @@ mod common;
 
 mod bench;
 mod bounds;
+mod cells;
 mod choice;
 mod completions;
 mod convexity;

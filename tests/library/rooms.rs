@@ -30,6 +30,7 @@ const ROOMS: &[&[&str]] = &[
     &["experiment"],
     &["bench"],
     &["serve"],
+    &["client"],
     &["cli"],
 ];
 

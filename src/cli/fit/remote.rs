@@ -4,7 +4,6 @@ use super::{Args, check_output, read};
 use crate::cli::print_report;
 use crate::cli::remote::{self, Remote};
 use crate::fit::Knowledge;
-use crate::model::Model;
 use crate::serve::{FitRequest, Request};
 use crate::{Error, Result};
 
@@ -40,12 +39,7 @@ pub(super) fn run(args: &Args, remote: &Remote) -> Result<()> {
         };
         remote.fetch(&job, name, &args.output.file.with_extension(ending))?;
     }
-    remote.fetch(&job, "model.safetensors", &args.output.file)?;
-    if data.cells().is_some() {
-        // The service saw samples, not cells.
-        let model = Model { cells: data.cells().cloned(), ..Model::read(&args.output.file)? };
-        model.save(&args.output.file)?;
-    }
+    remote.fetch_model(&job, &data, &args.output.file)?;
     print_report(args.output.json, &job.result, || {
         let summary = job.result["summary"].as_str().unwrap_or("");
         format!("{summary}\nThe model is in {}.", args.output.file.display())

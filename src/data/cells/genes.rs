@@ -3,7 +3,7 @@
 use super::counts::Scale;
 use super::labels::Perturbation;
 use super::source::{CellMatrix, Origin};
-use super::{CellRole, CellSettings, listed};
+use super::{CellRole, CellSettings, counted, listed};
 use crate::{Error, Result};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -190,12 +190,13 @@ impl Selection {
                 .collect();
             let names = listed(missing.iter().map(|&gene| genes[gene].as_str()), missing.len());
             let why = match role {
-                CellRole::Fit => "their genes were not chosen",
-                _ => "their genes are not variables of the model",
+                CellRole::Fit => "genes that were not chosen",
+                _ => "genes that are not variables of the model",
             };
             notes.push(format!(
-                "Left out {} perturbations with {cells} cells, because {why}: {names}.",
-                others.len()
+                "Left out {} with {} ({why}): {names}.",
+                counted(others.len(), "perturbation"),
+                counted(cells, "cell")
             ));
         }
         let needed = if *role == CellRole::Fit { 2 } else { 1 };

@@ -1,7 +1,7 @@
 //! What the labels of cells say: controls, single perturbations and combinations.
 
 use super::source::Origin;
-use super::{CellPreparation, CellRole, listed};
+use super::{CellPreparation, CellRole, counted, listed};
 use crate::{Error, Result};
 use std::collections::{BTreeMap, HashMap};
 
@@ -107,10 +107,14 @@ impl Labels {
                 Some(genes) => usable.push(Perturbation { label, genes, cells }),
             }
         }
-        left_out(&unmeasured, "they name genes that were not measured", notes);
-        left_out(&few, &format!("they have fewer than {least} cells"), notes);
+        left_out(&unmeasured, "genes that were not measured", notes);
+        left_out(&few, &format!("fewer than {least} cells"), notes);
         if self.unlabelled > 0 {
-            notes.push(format!("Left out {} cells without a label in {}.", self.unlabelled, self.column));
+            notes.push(format!(
+                "Left out {} without a label in {}.",
+                counted(self.unlabelled, "cell"),
+                self.column
+            ));
         }
         let (needed, beside) = match role {
             CellRole::Fit => (2, ", expected one beside the controls"),
@@ -134,8 +138,9 @@ fn left_out(what: &[(String, usize)], why: &str, notes: &mut Vec<String>) {
         let cells: usize = what.iter().map(|(_, cells)| cells).sum();
         let names = listed(what.iter().map(|(label, _)| label.as_str()), what.len());
         notes.push(format!(
-            "Left out {} perturbations with {cells} cells, because {why}: {names}.",
-            what.len()
+            "Left out {} with {} ({why}): {names}.",
+            counted(what.len(), "perturbation"),
+            counted(cells, "cell")
         ));
     }
 }

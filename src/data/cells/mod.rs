@@ -146,7 +146,17 @@ fn summary(perturbations: &[Perturbation], cells: usize, genes: usize) -> String
     let controls = perturbations.iter().filter(|perturbation| perturbation.genes.is_empty());
     let controls: usize = controls.map(|perturbation| perturbation.cells.len()).sum();
     let others = perturbations.iter().filter(|perturbation| !perturbation.genes.is_empty()).count();
-    format!("Read {cells} cells of {genes} genes: {controls} controls, and {others} perturbations.")
+    format!(
+        "Read {cells} cells of {}: {}, and {}.",
+        counted(genes, "gene"),
+        counted(controls, "control"),
+        counted(others, "perturbation")
+    )
+}
+
+/// "1 cell", "2 cells".
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// The first few of some names, quoted.

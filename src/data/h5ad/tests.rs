@@ -77,8 +77,8 @@ fn every_variant_is_read_as_anndata_reads_it() {
         let notes = cells.notes.join("\n");
         for piece in [
             "of 6 genes: 26 controls, and 3 perturbations.",
-            "1 perturbations with 7 cells, because they name genes that were not measured: 'Q'",
-            "1 perturbations with 3 cells, because they have fewer than 20 cells: 'C'",
+            "1 perturbation with 7 cells (genes that were not measured): 'Q'",
+            "1 perturbation with 3 cells (fewer than 20 cells): 'C'",
         ] {
             assert!(notes.contains(piece), "{notes}");
         }
@@ -157,7 +157,7 @@ fn genes_are_targets_variable_ones_or_those_of_a_list() {
     let cells = read("csc-gzip-categorical.h5ad", &with(&file)).unwrap();
     assert_eq!(cells.labels, ["control", "A"]);
     assert!(
-        cells.notes.iter().any(|note| note.contains("because their genes were not chosen: 'B'")),
+        cells.notes.iter().any(|note| note.contains("(genes that were not chosen): 'B'")),
         "{:?}",
         cells.notes
     );
