@@ -80,10 +80,10 @@ step cargo test --release --locked "${packages[@]}" --all-targets --no-fail-fast
 step cargo test --release --locked "${packages[@]}" --doc
 # The mathematics alone: without a GPU, pictures, a command line and a service.
 step cargo test --release --locked --lib --no-default-features --features ndarray
-# The README's first command.
-step cargo run --release --locked "${packages[@]}" --example quickstart target/quickstart.svg
+# The README's first command, which the tests have built.
+step target/release/examples/quickstart target/quickstart.svg
 # With the examples, documentation is built with the dependencies that the lints have checked already.
-step cargo doc --release --locked --no-deps --lib --examples
+step cargo doc --release --locked "${packages[@]}" --no-deps --lib --examples
 
 # The Python package as people install it, in an environment of its own; its tests and the examples of its documentation.
 python=target/python

@@ -74,7 +74,7 @@ print("\nConsensus edges among the k strongest effects, beside what k random eff
 columns = ["k", "either direction", "by chance", "right direction", "by chance "]
 print(pd.DataFrame(rows, columns=columns).to_string(index=False, float_format="{:.1f}".format))
 k, found, _, right, _ = rows[-1]
-print(f"Of the {found} effects between joined proteins among the first {k}, {right} point the right way. A coin would give {found / 2:g}.")
+print(f"Of the {found} effects in either direction among the first {k}, {right} point the right way. A coin gives {found / 2:g}.")
 
 # %% [markdown]
 # Now the test that counts. Each intervention is left out in turn. A model that was fitted without it predicts it from the cells

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from skds import _inputs, _skds
-from skds._do import Do, actions
+from skds._do import actions
 from skds._html import Svg, model_to_html
 from skds._inputs import Cells
 from skds._options import SETTINGS, device_name, finite, plain, quieten_mesa, to_json, whole
@@ -67,6 +67,8 @@ ingoing, steps, batch, envs_per_step, learning_rate, learn_scale, standardize, s
         The variables.
     settings_ : dict
         The settings of the fit, and what it chose.
+    params_ : dict of str to array
+        The parameters by the names of model files, such as ``weights`` (row j holds the effects on variable j) and ``shift``. Of an average, the means.
 
     Examples
     --------
@@ -210,9 +212,9 @@ ingoing, steps, batch, envs_per_step, learning_rate, learn_scale, standardize, s
             Here for scikit-learn's conventions.
         env : array, Series or column name, optional
             For tables, the environment of each row: numbers from 0 (at rest), or labels such as ``'control'`` and ``'KLF1+CEBPA'``.
-        targets : array, mapping or list, optional
+        targets : array, mapping, list or 'unknown', optional
             Which variables each environment intervenes on: an array of 0 and 1 (environments × variables), or names for each environment. For
-            a ``.csv`` file, the file of its targets.
+            a ``.csv`` file, the file of its targets. With ``'unknown'``, every environment but the first may intervene on any variable.
         names : list of str, optional
             The names of the variables of an array.
         pert_key : str, optional
@@ -250,6 +252,10 @@ ingoing, steps, batch, envs_per_step, learning_rate, learn_scale, standardize, s
         if resume and restart:
             raise ValueError("resume and restart are both given, expected one of them")
         cells = Cells(pert_key, control, separator, layer, genes, normalize, min_cells)
+        unknown = isinstance(targets, str) and targets == "unknown"
+        if unknown:
+            # The data still needs a row of targets for each environment.
+            targets = None if env is None else {int(np.max(env)): ()}
         data = _inputs.read(X, env=env, targets=targets, names=names, cells=cells)
         if checkpoint is None and not hasattr(self, "_kept"):
             self._kept = tempfile.TemporaryDirectory(prefix="skds-", ignore_cleanup_errors=True)
@@ -260,7 +266,7 @@ ingoing, steps, batch, envs_per_step, learning_rate, learn_scale, standardize, s
         with listening(progress, "fit") as listener:
             model, report = _skds.fit(
                 data.dataset,
-                self._settings(),
+                self._settings("unknown" if unknown else None),
                 _edges_to_json(self.edges),
                 None if self.bootstrap is None else whole(self.bootstrap, "bootstrap"),
                 device_name(self.device),
@@ -270,8 +276,8 @@ ingoing, steps, batch, envs_per_step, learning_rate, learn_scale, standardize, s
             )
         return self._fitted(model, json.loads(report), data)
 
-    def _settings(self) -> str:
-        return to_json({name: getattr(self, name) for name in SETTINGS})
+    def _settings(self, targets: str | None = None) -> str:
+        return to_json({**{name: getattr(self, name) for name in SETTINGS}, "targets": targets})
 
     def _fitted(self, model: Any, report: dict[str, Any] | None, data: _inputs.Data | None) -> StationaryDiffusion:
         self.model_ = model
@@ -283,6 +289,7 @@ ingoing, steps, batch, envs_per_step, learning_rate, learn_scale, standardize, s
         self.notes_ = [] if data is None else data.notes
         self._data = data
         self.effects_ = _effects(model)
+        self.params_ = {name: np.asarray(values).reshape(shape) for name, shape, values in model.tensors()}
         return self
 
     def _model(self) -> Any:
@@ -483,7 +490,7 @@ ingoing, steps, batch, envs_per_step, learning_rate, learn_scale, standardize, s
         *,
         pairs: bool = False,
         towards: Mapping[str, float] | None = None,
-        refits: int = 20,
+        refits: int = 10,
         data: Any = None,
         seed: int = 0,
         progress: bool | Listener | None = None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import sys
 import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -124,9 +125,13 @@ def _labels(dataset: Dataset) -> list[str]:
 
 
 def _warn(notes: list[str]) -> None:
+    # The line that called this package.
+    level, frame = 1, sys._getframe()
+    while frame is not None and os.path.dirname(frame.f_code.co_filename) == os.path.dirname(__file__):
+        level, frame = level + 1, frame.f_back
     for note in notes:
         if note.startswith("Left out"):
-            warnings.warn(note, LeftOut, stacklevel=5)
+            warnings.warn(note, LeftOut, stacklevel=level)
 
 
 def _from_file(path: str, targets: Any, cells: Cells, role: str, model: Any) -> Data:
@@ -260,8 +265,9 @@ def _from_table(data: Any, env: Any, targets: Any, names: Any, cells: Cells, rol
             data, env = data.drop(columns=env), data[env]
         names = [str(name) for name in data.columns] if names is None else names
         rows = [str(row) for row in data.index]
-        text = [name for name in data.columns if data[name].dtype.kind not in "fiub"]
-        if text and not all(pd.api.types.is_numeric_dtype(data[name]) for name in text):
+        kinds = data.dtypes.items()
+        text = [name for name, kind in kinds if kind.kind == "c" or not pd.api.types.is_numeric_dtype(kind)]
+        if text:
             raise ValueError(f"the column {text[0]!r} holds no numbers, expected numbers: give the name of a column of labels as env")
         data = data.to_numpy(dtype=np.float64, na_value=np.nan)
     x = as_floats(data, "the data")

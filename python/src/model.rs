@@ -318,7 +318,8 @@ impl Model {
         };
         let question = Question { aim, count, pairs, seed };
         let counter = Arc::new(Progress::default());
-        let watch = Watch::counting(counter.clone(), work_of(&question));
+        let total = quick(py, || work_of(&self.inner, &data.inner, &question))?;
+        let watch = Watch::counting(counter.clone(), total);
         let work = || {
             let known = match edges.is_empty() {
                 true => None,

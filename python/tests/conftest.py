@@ -17,9 +17,6 @@ import skds
 GENES = list("ABCDEFGHIJKL")
 LABELS = {"NT": 120, "A": 60, "B": 60, "C": 60, "A+B": 60, "D": 60}
 
-#: Options of the command line, by the names of :meth:`skds.StationaryDiffusion.fit`.
-OPTIONS = {"pert_key": "--perturbation", "min_cells": "--min-cells"}
-
 
 def screen_of_cells():
     rng = np.random.default_rng(1)

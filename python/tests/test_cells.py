@@ -3,6 +3,7 @@
 import xml.etree.ElementTree as xml
 
 import anndata
+import networkx
 import numpy as np
 import pandas as pd
 import pytest
@@ -150,7 +151,6 @@ def test_held_out_cells_need_no_controls(screen, how):
 
 
 def test_the_graph_has_all_variables_and_the_strong_effects(fitted):
-    networkx = pytest.importorskip("networkx")
     threshold = fitted.effects_["standard"].abs().median()
     everything, strong = fitted.to_networkx(), fitted.to_networkx(threshold=threshold)
     assert isinstance(strong, networkx.DiGraph) and list(strong.nodes) == fitted.names_

@@ -3,6 +3,7 @@
 import json
 import warnings
 
+import anndata
 import pytest
 
 import skds
@@ -30,8 +31,6 @@ def test_every_option_about_cells_means_the_same(golden, command, tmp_path, sile
     cells = ["--perturbation", "perturbation", "--layer", "doubled", "--normalize", "none", "--min-cells", "5"]
     command("fit", path, *cells, "--separator", "+", "--genes", "all", "--lambda", "0.2", "--seed", "3", "-o", model)
     options = {"pert_key": "perturbation", "layer": "doubled", "normalize": "none", "min_cells": 5, "separator": "+"}
-    import anndata
-
     estimator = skds.StationaryDiffusion(lambda_=0.2, seed=3)
     assert_same_file(estimator.fit(anndata.read_h5ad(path), genes="all", **options), model, tmp_path)
 
@@ -47,7 +46,8 @@ def test_the_model_file_of_a_table_equals_the_command_lines(simulated, command, 
 
 def test_the_model_file_of_a_csv_table_with_known_edges_equals_the_command_lines(simulated, command, tmp_path):
     simulated.train.write(tmp_path / "train.csv")
-    (tmp_path / "edges.csv").write_text("source,target,kind,weight\nx0,x1,forbidden,\nx1,x2,candidate,2\nx2,x3,required,\n")
+    lines = ["source,target,kind,weight", "x0,x1,forbidden,", "x1,x2,candidate,2", "x2,x3,required,"]
+    (tmp_path / "edges.csv").write_text("\n".join(lines))
     settings = ["--objective", "kds", "--lambda", "0.05", "--bootstrap", "20", "--seed", "4", "--no-stabilize"]
     files = ["--targets", tmp_path / "train.targets.csv", "--edges", tmp_path / "edges.csv"]
     command("fit", tmp_path / "train.csv", *files, *settings, "-o", tmp_path / "command.safetensors")

@@ -116,14 +116,18 @@ def test_logarithms_are_taken_once(golden):
         data_of(adata, normalize="log1p")
 
 
-@pytest.mark.parametrize("form", ["int8", "int32", "int64", "uint16", "float16", "float32", "float64"])
-@pytest.mark.parametrize("layout", ["C", "F", "csr", "csc"])
+NUMBERS = ["int8", "int32", "int64", "uint16", "float32", "float64"]
+
+
+@pytest.mark.parametrize(
+    ("form", "layout"),
+    # scipy has no sparse matrices in half precision.
+    [("float16", "C"), ("float16", "F"), *((form, layout) for form in NUMBERS for layout in ("C", "F", "csr", "csc"))],
+)
 def test_every_type_of_number_and_layout_of_memory_is_read(adata, expected, form, layout):
     counts = dense(adata.X).astype(form)
     if layout in ("C", "F"):
         matrix = np.asarray(counts, order=layout)
-    elif form == "float16":
-        pytest.skip("scipy has no sparse matrices in half precision")
     else:
         matrix = {"csr": sparse.csr_matrix, "csc": sparse.csc_matrix}[layout](counts)
         assert matrix.dtype == form
@@ -228,7 +232,9 @@ def test_genes_are_a_text_or_a_list_or_a_file(adata, tmp_path):
     assert_same(data_of(adata, genes=np.array(["targets", "E"])), by_list)
     assert_same(data_of(adata, genes=pd.Index(["B", "A", "E"])), by_list)
     assert set(data_of(adata, genes="targets").dataset.names) == {"A", "B"}
-    assert len(data_of(adata, genes="targets+hvg:2").dataset.names) in (2, 3, 4)
+    with_variable = data_of(adata, genes="targets+hvg:5").dataset.names
+    assert {"A", "B"} < set(with_variable)
+    assert len(with_variable) in (5, 6)
 
 
 def test_a_column_may_be_named_as_on_the_command_line(adata, golden, expected):

@@ -52,7 +52,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "NAME=V")]
     towards: Vec<String>,
     /// How often to repeat the fit
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(long, value_name = "N", default_value_t = 10)]
     refits: usize,
     /// What is known of effects, as for the fit
     #[arg(long, value_name = "FILE")]
@@ -76,7 +76,7 @@ impl Command for Args {
         let data = self.cells.read_start(&self.from, self.from_targets.as_deref(), &model)?;
         let known = known(self.edges.as_deref(), &data)?;
         let progress = Arc::new(Progress::default());
-        let shown = ProgressDisplay::new("refits", progress.clone(), work(&question));
+        let shown = ProgressDisplay::new("fits", progress.clone(), work(&model, &data, &question)?);
         let found = suggest(&model, &data, known.as_ref(), &question, &progress)?;
         drop(shown);
         print_report(self.json, &found, || to_text(&found))

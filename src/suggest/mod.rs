@@ -15,6 +15,7 @@ mod refits;
 #[cfg(test)]
 mod tests;
 
+use refits::fits_of_one;
 pub use refits::{LEAST_REFITS, refits};
 
 use crate::data::Dataset;
@@ -77,7 +78,7 @@ pub struct Suggestions {
     pub suggestions: Vec<Suggestion>,
 }
 
-/// Ranks perturbations that `data` does not have. `known` edges hold in refits. `progress` counts to [`work`].
+/// Ranks perturbations that `data` does not have. `known` edges hold in refits. `progress` counts about to [`work`].
 pub fn suggest(
     model: &Model,
     data: &Dataset,
@@ -111,7 +112,6 @@ pub fn suggest(
                     "the system at rest has the wanted means already, expected others",
                 ));
             }
-            progress.add(1)?;
             "The score is the squared distance to the wanted means that remains, over that at rest: 0 reaches them, above 1 leads away."
                 .into()
         }
@@ -139,12 +139,12 @@ pub fn suggest(
     Ok(Suggestions { meaning, candidates, suggestions })
 }
 
-/// What the progress of [`suggest`] counts to.
-pub fn work(question: &Question) -> u64 {
-    match question.aim {
-        Aim::Information { refits } => refits as u64 + 1,
-        Aim::State(_) => 2,
-    }
+/// What the progress of [`suggest`] counts to: the fits that all refits compare, and the ranking.
+pub fn work(model: &Model, data: &Dataset, question: &Question) -> Result<u64> {
+    Ok(match question.aim {
+        Aim::Information { refits } => refits as u64 * fits_of_one(model, data)? + 1,
+        Aim::State(_) => 1,
+    })
 }
 
 fn check(question: &Question) -> Result<()> {

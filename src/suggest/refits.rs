@@ -20,7 +20,7 @@ const LEAST_INTERVENTIONS: usize = 3;
 const LEAST_ROWS: usize = 8;
 
 /// Fits with the settings of `model`, each to two thirds of the interventions and half of the rows of every environment.
-/// `progress` counts refits.
+/// `progress` counts the fits that each compares.
 pub fn refits(
     model: &Model,
     data: &Dataset,
@@ -35,11 +35,7 @@ pub fn refits(
         )));
     }
     let settings = settings_of(model)?;
-    if settings.settle()?.solver.adam().is_some() {
-        return Err(Error::invalid(
-            "the model was trained by adam, which takes too long to repeat, expected a model of the exact solver: or name a state to reach",
-        ));
-    }
+    let each = fits_of_one(model, data)?;
     (0..count)
         .map(|k| {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -49,11 +45,23 @@ pub fn refits(
                 Some(known) => PreparedFit::with_knowledge(&part, &settings, known.clone())?,
                 None => PreparedFit::new(&part, &settings)?,
             };
-            let fit = prepared.solve(None, &progress.part())?;
-            progress.add(1)?;
+            let fit = prepared.solve(None, progress)?;
+            // Parts of the data may have fewer fits to compare than the whole.
+            progress.set((k as u64 + 1) * each)?;
             Ok(fit.model)
         })
         .collect()
+}
+
+/// The fits that a fit with the settings of `model` compares; an error if it cannot be repeated.
+pub(super) fn fits_of_one(model: &Model, data: &Dataset) -> Result<u64> {
+    let settings = settings_of(model)?;
+    if settings.settle()?.solver.adam().is_some() {
+        return Err(Error::invalid(
+            "the model was trained by adam, which takes too long to repeat, expected a model of the exact solver: or name a state to reach",
+        ));
+    }
+    Ok(PreparedFit::new(data, &settings)?.fit_count())
 }
 
 /// The settings of the model's fit, without what it has chosen.

@@ -26,7 +26,7 @@ fn informative(count: usize, pairs: bool) -> Question {
 fn ask(model: &Model, data: &Dataset, question: &Question) -> Suggestions {
     let progress = Progress::default();
     let found = suggest(model, data, None, question, &progress).unwrap();
-    assert_eq!(progress.done(), work(question));
+    assert_eq!(progress.done(), work(model, data, question).unwrap());
     found
 }
 

@@ -104,6 +104,7 @@ fn options_in_documents_exist() {
         "graph",
         "sample",
         "evaluate",
+        "suggest",
         "convexity",
         "simulate",
         "bench",

@@ -5,5 +5,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 rm -rf target/shaders
-cargo run --quiet --release --locked --example shaders -- target/shaders
+# With the Python package, as the tests build it: nothing is compiled twice.
+export PYO3_BUILD_EXTENSION_MODULE=1
+cargo build --quiet --release --locked --package skds --package skds-python --example shaders
+target/release/examples/shaders target/shaders
 cargo run --quiet --locked --package shader-cost -- "$@" target/shaders

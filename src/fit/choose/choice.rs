@@ -15,6 +15,8 @@ use rayon::prelude::*;
 const FEW: [f64; 2] = [0.525, 1.225];
 /// With more variables, SKDS would take longer than all other methods together.
 const MOST_FOR_PAIRS: usize = 200;
+/// The same for pairs of rows, times variables: some ten seconds on a laptop.
+const MOST_PAIRS: f64 = 2e10;
 /// The tolerance for members of the model.
 const KEPT: Tolerance = Tolerance { violation: 1e-7, steps: 20_000 };
 /// The tolerance for fits that are only compared.
@@ -30,12 +32,12 @@ pub(in crate::fit) struct ModelChoice<'a> {
     pub seed: u64,
 }
 
-/// Whether SKDS is considered for `d` variables.
-pub(crate) fn considers_pairs(set: CandidateSet, d: usize) -> bool {
+/// Whether SKDS is considered for `d` variables and so many pairs of rows.
+pub(crate) fn considers_pairs(set: CandidateSet, d: usize, pairs: f64) -> bool {
     match set {
         CandidateSet::Skds => true,
         CandidateSet::Kds | CandidateSet::Structural => false,
-        CandidateSet::All | CandidateSet::Diffusions => d <= MOST_FOR_PAIRS,
+        CandidateSet::All | CandidateSet::Diffusions => d <= MOST_FOR_PAIRS && pairs * d as f64 <= MOST_PAIRS,
     }
 }
 
@@ -51,11 +53,16 @@ impl ModelChoice<'_> {
         Candidate::by_moments(self.candidate_set, !self.context.learn_scale)
     }
 
+    /// Pairs of rows in the same environment.
+    fn pairs(&self) -> f64 {
+        (0..self.data.environments()).map(|e| (self.data.rows(e).len() as f64).powi(2)).sum()
+    }
+
     /// Bandwidths of SKDS, in median distances; empty if it is not considered.
     fn bandwidth_multiples(&self) -> &'static [f64] {
         let all = bandwidth_multiples(self.context.kernel);
         match self.candidate_set {
-            set if !considers_pairs(set, self.data.dim()) => &[],
+            set if !considers_pairs(set, self.data.dim(), self.pairs()) => &[],
             CandidateSet::Skds => all,
             _ => &FEW[..all.len().min(FEW.len())],
         }
@@ -90,8 +97,12 @@ impl ModelChoice<'_> {
         let mut remarks = Vec::new();
         let pairs = matches!(self.candidate_set, CandidateSet::All | CandidateSet::Diffusions);
         if pairs && self.bandwidth_multiples().is_empty() {
+            let much = match self.data.dim() > MOST_FOR_PAIRS {
+                true => format!("more than {MOST_FOR_PAIRS} variables"),
+                false => format!("{} rows of {} variables", self.data.samples().rows(), self.data.dim()),
+            };
             remarks.push(format!(
-                "SKDS was not considered, because it is slow for more than {MOST_FOR_PAIRS} variables. To fit it alone, set the objective skds."
+                "SKDS was not considered, because it is slow for {much}. To fit it alone, set the objective skds."
             ));
         }
         if self.candidate_set == CandidateSet::All && self.context.learn_scale {

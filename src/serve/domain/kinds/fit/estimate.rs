@@ -73,7 +73,9 @@ pub(super) fn estimate(request: &FitRequest, sizes: &Sizes) -> Estimate {
     // Fits by moments make no pass over pairs, and beside them SKDS is left out where it takes long.
     let by_pairs = match &recipe.solver {
         Solver::Moments(_) | Solver::Structural(_) => false,
-        Solver::Chosen { candidates, .. } => considers_pairs(*candidates, sizes.d as usize),
+        Solver::Chosen { candidates, .. } => {
+            considers_pairs(*candidates, sizes.d as usize, sizes.all_pairs())
+        }
         _ => true,
     };
     if !by_pairs {
