@@ -28,10 +28,11 @@ fn store(unit: u32, quad: u32, value: vec4<f32>) {
 fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
     let group = group_of(id);
     if (group >= job.groups) { return; }
-    split = group % job.splits;
+    let part = group % job.splits; // of which browsers know that it is uniform
+    split = part;
     let tile_index = group / job.splits;
     let blocks_here = job.rows / ROW_BLOCK;
-    let rows = vec2<u32>(blocks_here * split / job.splits, blocks_here * (split + 1u) / job.splits) * ROW_BLOCK;
+    let rows = vec2<u32>(blocks_here * part / job.splits, blocks_here * (part + 1u) / job.splits) * ROW_BLOCK;
     var tile = Tile();
     sum_outer(&tile, tile_index / job.column_tiles, tile_index % job.column_tiles, rows, thread);
     store_tile(tile, tile_index / job.column_tiles, tile_index % job.column_tiles, thread);

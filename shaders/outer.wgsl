@@ -38,16 +38,19 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) t
     let group = group_of(id);
     if (group >= job.groups) { return; }
     let tiles = job.column_tiles * job.column_tiles;
-    e = group / tiles;
+    let environment = group / tiles; // of which browsers know that it is uniform
+    e = environment;
     let row_tile = group % tiles / job.column_tiles;
     let column_tile = group % job.column_tiles;
     // This environment's blocks within the span.
-    let begin = max(environments[e].first_block, job.first_block);
-    let end = min(environments[e].first_block + environments[e].blocks, job.first_block + job.rows / ROW_BLOCK);
+    let here = environments[environment];
+    let begin = max(here.first_block, job.first_block);
+    let end = min(here.first_block + here.blocks, job.first_block + job.rows / ROW_BLOCK);
     let rows = vec2<u32>(begin - job.first_block, max(begin, end) - job.first_block) * ROW_BLOCK;
     var tile = Tile();
     // Part 0 holds the adjoint of the tilt for all pairs: nothing without a tilt.
-    for (part = select(0u, 1u, ALL_PAIRS && !TILTED); part < OUTER_PARTS; part++) {
+    for (var at = select(0u, 1u, ALL_PAIRS && !TILTED); at < OUTER_PARTS; at++) {
+        part = at;
         sum_outer(&tile, row_tile, column_tile, rows, thread);
     }
     store_tile(tile, row_tile, column_tile, thread);

@@ -1,8 +1,11 @@
 //! The GPU engine, on whatever Vulkan device there is; a software one serves.
 
+#[path = "../common/chromium.rs"]
+mod chromium;
 #[path = "../common/mod.rs"]
 mod common;
 
+mod browser;
 mod interpret;
 mod losses;
 mod orchestration;

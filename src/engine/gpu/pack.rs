@@ -1,7 +1,11 @@
 //! Between the host's arrays and the device's rows of vec4, padded with zeros.
 
 use super::form::Form;
+use super::plan::{DispatchPlan, Span};
+use super::shared::{Block, ROW_BLOCK};
 use crate::Scalar;
+use crate::data::Dataset;
+use crate::engine::LossSpec;
 use crate::model::Parameters;
 use glam::Vec4;
 
@@ -23,8 +27,33 @@ pub(super) fn rows(values: impl Iterator<Item = f32>, width: usize) -> Vec<Vec4>
     quads
 }
 
+/// The samples of a span's rows, with rows of zeros where an environment's last block is not full.
+pub fn samples(data: &Dataset, plan: &DispatchPlan, span: Span) -> Vec<Vec4> {
+    let (stride, block) = (data.dim().div_ceil(4), ROW_BLOCK as usize);
+    let mut packed: Vec<Vec4> = Vec::with_capacity(span.rows() as usize * stride);
+    for at in span.first_block..span.first_block + span.blocks {
+        let Block { environment, first_block, rows: samples, .. } = plan.blocks[at as usize];
+        let first = (at as usize - first_block as usize) * block;
+        let last = (first + block).min(samples as usize);
+        let start = data.rows(environment as usize).start;
+        let values = (start + first..start + last).flat_map(|i| data.samples().row(i));
+        packed.extend(rows(values.map(|v| *v as f32), data.dim()));
+        packed.resize((at - span.first_block + 1) as usize * block * stride, Vec4::ZERO);
+    }
+    packed
+}
+
+/// A point within each environment's samples.
+pub fn centres(data: &Dataset, form: &Form, spec: &LossSpec) -> Vec<Vec4> {
+    let d = data.dim();
+    // A tilted kernel with a full diffusion needs a x itself; otherwise a point among the samples serves better.
+    let at_origin = form.full && spec.kernel.kind().traits().tilted;
+    let centre = |e: usize| if at_origin { vec![0.0; d] } else { data.means(e) };
+    rows((0..data.environments()).flat_map(centre).map(|v| v as f32), d)
+}
+
 /// All parameters as the device holds them.
-pub(super) fn parameters<T: Scalar>(parameters: &Parameters<T>, form: &Form) -> Vec<Vec4> {
+pub fn parameters<T: Scalar>(parameters: &Parameters<T>, form: &Form) -> Vec<Vec4> {
     let mut quads = vec![Vec4::ZERO; form.places().1 as usize];
     for tensor in parameters.tensors() {
         if let Some((place, width)) = form.place(tensor.name) {
@@ -35,8 +64,8 @@ pub(super) fn parameters<T: Scalar>(parameters: &Parameters<T>, form: &Form) -> 
     quads
 }
 
-/// The way back.
-pub(super) fn unpack<T: Scalar>(quads: &[f32], form: &Form, parameters: &mut Parameters<T>) {
+/// The way back: numbers of the device's parameters, or of their gradient, into `parameters`.
+pub fn unpack<T: Scalar>(quads: &[f32], form: &Form, parameters: &mut Parameters<T>) {
     for (name, values) in parameters.tensors_mut() {
         if let Some((place, width)) = form.place(name) {
             let stride = width.next_multiple_of(4);

@@ -6,7 +6,7 @@ mod dispatches;
 use super::compose::pair_rows;
 use super::form::Form;
 use super::shared::{Block, Environment, FOLD, Job, LOSS_LANES, ROW_BLOCK, TILE};
-use super::stages::Stage;
+use super::stages::{Slot, Stage};
 use crate::bounds::bytes;
 use crate::engine::LossSpec;
 use crate::objective::Estimator;
@@ -226,6 +226,25 @@ impl DispatchPlan {
 }
 
 impl Sizes {
+    /// Bytes of each buffer that all spans share.
+    pub fn shared(&self) -> [(Slot, u64); 13] {
+        [
+            (Slot::Parameters, self.parameters),
+            (Slot::Gradient, self.parameters),
+            (Slot::Diffusion, self.diffusion),
+            (Slot::Centres, self.centres),
+            (Slot::Blocks, self.blocks),
+            (Slot::Environments, self.environments),
+            (Slot::Columns, self.columns),
+            (Slot::Totals, self.totals),
+            (Slot::Sums, self.sums),
+            (Slot::Partials, self.partials),
+            (Slot::ABar, self.a_bar),
+            (Slot::Symmetric, self.a_bar),
+            (Slot::Losses, self.losses),
+        ]
+    }
+
     /// Of everything but the sums that are cut into parts.
     fn of(form: &Form, job: &Job, blocks: u64) -> Self {
         let (e, stride) = (form.environments as u64, u64::from(job.stride));

@@ -86,21 +86,7 @@ impl Session {
             })
             .collect::<Result<Vec<_>>>()?;
         let mut shared = HashMap::new();
-        for (slot, size) in [
-            (Slot::Parameters, sizes.parameters),
-            (Slot::Gradient, sizes.parameters),
-            (Slot::Diffusion, sizes.diffusion),
-            (Slot::Centres, sizes.centres),
-            (Slot::Blocks, sizes.blocks),
-            (Slot::Environments, sizes.environments),
-            (Slot::Columns, sizes.columns),
-            (Slot::Totals, sizes.totals),
-            (Slot::Sums, sizes.sums),
-            (Slot::Partials, sizes.partials),
-            (Slot::ABar, sizes.a_bar),
-            (Slot::Symmetric, sizes.a_bar),
-            (Slot::Losses, sizes.losses),
-        ] {
+        for (slot, size) in sizes.shared() {
             shared.insert(slot, context.storage(slot.declaration().0, size)?);
         }
         let staging = context.buffer(
