@@ -9,17 +9,17 @@
 #use kernel
 #use objective
 
-var<workgroup> x_rows: array<vec4<f32>, ROWS_QUADS>;       // (CHUNK, PAIR_ROWS)
-var<workgroup> x_columns: array<vec4<f32>, COLUMNS_QUADS>; // (CHUNK, 16)
-var<workgroup> b_rows: array<vec4<f32>, B_ROWS>;       // KDS
-var<workgroup> b_columns: array<vec4<f32>, B_COLUMNS>;
-var<workgroup> a_rows: array<vec4<f32>, A_ROWS>;       // a x: KDS, full diffusion
-var<workgroup> a_columns: array<vec4<f32>, A_COLUMNS>;
-var<workgroup> c_b: array<f32, TILE_PAIRS>; // (PAIR_ROWS, 16)
-var<workgroup> c_r: array<f32, RW_PAIRS>;
-var<workgroup> c_w: array<f32, RW_PAIRS>;
-var<workgroup> c_z: array<f32, ZM_PAIRS>;
-var<workgroup> c_m: array<f32, ZM_PAIRS>;
+var<workgroup> x_rows: array<array<vec4<f32>, PAIR_ROWS>, CHUNK>;
+var<workgroup> x_columns: array<array<vec4<f32>, 16>, CHUNK>;
+var<workgroup> b_rows: array<array<vec4<f32>, PAIR_ROWS>, B_CHUNK>;       // KDS
+var<workgroup> b_columns: array<array<vec4<f32>, 16>, B_CHUNK>;
+var<workgroup> a_rows: array<array<vec4<f32>, PAIR_ROWS>, A_CHUNK>;       // a x: KDS, full diffusion
+var<workgroup> a_columns: array<array<vec4<f32>, 16>, A_CHUNK>;
+var<workgroup> c_b: array<array<f32, 16>, PAIR_ROWS>;
+var<workgroup> c_r: array<array<f32, 16>, RW_ROWS>;
+var<workgroup> c_w: array<array<f32, 16>, RW_ROWS>;
+var<workgroup> c_z: array<array<f32, 16>, ZM_ROWS>;
+var<workgroup> c_m: array<array<f32, 16>, ZM_ROWS>;
 var<workgroup> reach: array<f32, 16>; // ω_j ζ_j
 
 // Inner products of one pair: |r|², π, π', w and ⟨x, y⟩, ⟨b', x⟩.
@@ -33,24 +33,29 @@ struct Rows {
     r0: vec4<f32>, w0: vec4<f32>, z0: vec4<f32>, m0: vec4<f32>, y: vec4<f32>,
 }
 
-fn gram(sum: ptr<function, Gram>, i: u32, j: u32, alpha: vec4<f32>) {
-    let px = x_rows[i];
-    let py = x_columns[j];
+// sum + ⟨a, b⟩ in four multiply-adds: `dot` would take one instruction more.
+fn chain(a: vec4<f32>, b: vec4<f32>, sum: f32) -> f32 {
+    return fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, sum))));
+}
+
+fn gram(sum: ptr<function, Gram>, at: u32, i: u32, j: u32, alpha: vec4<f32>) {
+    let px = x_rows[at][i];
+    let py = x_columns[at][j];
     let r = px - py;
-    (*sum).radial.x += dot(r, r);
-    if (LINEAR) { (*sum).linear.x += dot(px, py); }
+    (*sum).radial.x = chain(r, r, (*sum).radial.x);
+    if (LINEAR) { (*sum).linear.x = chain(px, py, (*sum).linear.x); }
     if (QUADRATIC) {
         var z = alpha * r;
-        if (FULL) { z = a_rows[i] - a_columns[j]; }
-        (*sum).radial.y += dot(b_rows[i], r);
-        (*sum).radial.z += dot(b_columns[j], r);
-        (*sum).radial.w += dot(r, z);
-        if (LINEAR) { (*sum).linear.y += dot(b_columns[j], px); }
+        if (FULL) { z = a_rows[at][i] - a_columns[at][j]; }
+        (*sum).radial.y = chain(b_rows[at][i], r, (*sum).radial.y);
+        (*sum).radial.z = chain(b_columns[at][j], r, (*sum).radial.z);
+        (*sum).radial.w = chain(r, z, (*sum).radial.w);
+        if (LINEAR) { (*sum).linear.y = chain(b_columns[at][j], px, (*sum).linear.y); }
     }
 }
 
-// Weighs one pair: leaves its coefficients at `at` and returns c_rest, c_r, c_z.
-fn weigh(sum: Gram, at: u32, omega: f32, rest: f32, rest_other: f32, traces: vec4<f32>) -> vec4<f32> {
+// Weighs one pair: leaves its coefficients in row i, column j and returns c_rest, c_r, c_z.
+fn weigh(sum: Gram, i: u32, j: u32, omega: f32, rest: f32, rest_other: f32, traces: vec4<f32>) -> vec4<f32> {
     var dots = Dots();
     dots.pi = sum.radial.y;
     dots.pi_other = sum.radial.z;
@@ -70,38 +75,37 @@ fn weigh(sum: Gram, at: u32, omega: f32, rest: f32, rest_other: f32, traces: vec
         if (job.weigh == 1u) { b = c.z; }
         if (job.weigh == 2u) { b = c.m; }
     }
-    c_b[at] = select(0.0, omega * b, keep);
+    c_b[i][j] = select(0.0, omega * b, keep);
     if (QUADRATIC) {
-        c_r[at] = select(0.0, omega * c.r, keep);
-        c_w[at] = select(0.0, omega * c.w, keep);
+        c_r[i][j] = select(0.0, omega * c.r, keep);
+        c_w[i][j] = select(0.0, omega * c.w, keep);
     }
     if (!GAUSSIAN) {
-        c_z[at] = select(0.0, omega * c.z, keep);
-        c_m[at] = select(0.0, omega * c.m, keep);
+        c_z[i][j] = select(0.0, omega * c.z, keep);
+        c_m[i][j] = select(0.0, omega * c.m, keep);
     }
     return select(vec4<f32>(0.0), omega * vec4<f32>(c.rest, c.r, c.z, 0.0), keep);
 }
 
-// Adds column j of the tile to the sums of the rows whose coefficients lie at `at` and `at + 256`.
-fn absorb(sum: ptr<function, Rows>, at: u32, j: u32, x0: vec4<f32>, x1: vec4<f32>, py: vec4<f32>, b: vec4<f32>) {
-    let here = at + j;
+// Adds column j of the tile to the sums of rows i and i + 16.
+fn absorb(sum: ptr<function, Rows>, i: u32, j: u32, x0: vec4<f32>, x1: vec4<f32>, py: vec4<f32>, b: vec4<f32>) {
     let r0 = x0 - py;
-    let b0 = c_b[here];
+    let b0 = c_b[i][j];
     (*sum).b0 = fma(vec4<f32>(b0), b, (*sum).b0);
     if (GAUSSIAN) {
         (*sum).x0 = fma(vec4<f32>(b0), r0, (*sum).x0);
     } else {
-        (*sum).z0 = fma(vec4<f32>(c_z[here]), r0, (*sum).z0);
-        (*sum).m0 = fma(vec4<f32>(c_m[here]), r0, (*sum).m0);
+        (*sum).z0 = fma(vec4<f32>(c_z[i][j]), r0, (*sum).z0);
+        (*sum).m0 = fma(vec4<f32>(c_m[i][j]), r0, (*sum).m0);
     }
     if (QUADRATIC) {
-        (*sum).r0 = fma(vec4<f32>(c_r[here]), r0, (*sum).r0);
-        (*sum).w0 = fma(vec4<f32>(c_w[here]), r0, (*sum).w0);
+        (*sum).r0 = fma(vec4<f32>(c_r[i][j]), r0, (*sum).r0);
+        (*sum).w0 = fma(vec4<f32>(c_w[i][j]), r0, (*sum).w0);
         if (LINEAR) { (*sum).y = fma(vec4<f32>(reach[j]), py, (*sum).y); }
     }
     if (TWO) {
         let r1 = x1 - py;
-        let b1 = c_b[here + 256u];
+        let b1 = c_b[i + 16u][j];
         (*sum).b1 = fma(vec4<f32>(b1), b, (*sum).b1);
         (*sum).x1 = fma(vec4<f32>(b1), r1, (*sum).x1);
     }
@@ -115,12 +119,12 @@ fn put(at: u32, value: vec4<f32>) {
 // memory of the coefficients; must be called in uniform control.
 fn row_sum(value0: f32, value1: f32, thread: u32) -> f32 {
     workgroupBarrier();
-    c_b[thread] = value0;
-    if (TWO) { c_b[thread + 256u] = value1; }
+    c_b[thread / 16u][thread % 16u] = value0;
+    if (TWO) { c_b[thread / 16u + 16u][thread % 16u] = value1; }
     workgroupBarrier();
     var total = 0.0;
     if (thread < PAIR_ROWS) {
-        for (var at = 0u; at < 16u; at++) { total += c_b[thread * 16u + at]; }
+        for (var at = 0u; at < 16u; at++) { total += c_b[thread][at]; }
     }
     return total;
 }
@@ -175,11 +179,13 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) t
                 let quad = chunk + at / PAIR_ROWS;
                 let inside = quad < job.stride;
                 let safe = min(quad, job.stride - 1u);
-                x_rows[at] = select(vec4<f32>(0.0), x[row * job.stride + safe], inside);
+                let at_row = at % PAIR_ROWS;
+                let at_quad = at / PAIR_ROWS;
+                x_rows[at_quad][at_row] = select(vec4<f32>(0.0), x[row * job.stride + safe], inside);
                 if (QUADRATIC) {
-                    b_rows[at] = select(vec4<f32>(0.0), work[row * job.work_stride + job.at_b + safe], inside);
+                    b_rows[at_quad][at_row] = select(vec4<f32>(0.0), work[row * job.work_stride + job.at_b + safe], inside);
                     if (FULL) {
-                        a_rows[at] = select(vec4<f32>(0.0), work[row * job.work_stride + job.at_spread + safe], inside);
+                        a_rows[at_quad][at_row] = select(vec4<f32>(0.0), work[row * job.work_stride + job.at_spread + safe], inside);
                     }
                 }
             }
@@ -188,11 +194,11 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) t
                 let quad = chunk + thread / 16u;
                 let inside = quad < job.stride;
                 let safe = min(quad, job.stride - 1u);
-                x_columns[thread] = select(vec4<f32>(0.0), x_other[row * job.stride + safe], inside);
+                x_columns[thread / 16u][thread % 16u] = select(vec4<f32>(0.0), x_other[row * job.stride + safe], inside);
                 if (QUADRATIC) {
-                    b_columns[thread] = select(vec4<f32>(0.0), work_other[row * job.work_stride + job.at_b + safe], inside);
+                    b_columns[thread / 16u][thread % 16u] = select(vec4<f32>(0.0), work_other[row * job.work_stride + job.at_b + safe], inside);
                     if (FULL) {
-                        a_columns[thread] =
+                        a_columns[thread / 16u][thread % 16u] =
                             select(vec4<f32>(0.0), work_other[row * job.work_stride + job.at_spread + safe], inside);
                     }
                 }
@@ -203,8 +209,8 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) t
                 if (QUADRATIC && !FULL) {
                     alpha = diffusion[e * job.diffusion_stride + min(chunk + at, job.stride - 1u)];
                 }
-                gram(&gram0, at * PAIR_ROWS + i, at * 16u + j, alpha);
-                if (TWO) { gram(&gram1, at * PAIR_ROWS + i + 16u, at * 16u + j, alpha); }
+                gram(&gram0, at, i, j, alpha);
+                if (TWO) { gram(&gram1, at, i + 16u, j, alpha); }
             }
         }
         // Weights of the thread's two pairs.
@@ -219,14 +225,14 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) t
         if (other >= end) { omega_other = 0.0; }
         var weight = omega * omega_other;
         if (DISTINCT) { weight = select(weight, vec2<f32>(0.0), vec2<u32>(row0, row1) + offset == vec2<u32>(other)); }
-        numbers0 += weigh(gram0, i * 16u + j, weight.x, rest.x, rest_other, traces);
-        if (TWO) { numbers1 += weigh(gram1, i * 16u + j + 256u, weight.y, rest.y, rest_other, traces); }
+        numbers0 += weigh(gram0, i, j, weight.x, rest.x, rest_other, traces);
+        if (TWO) { numbers1 += weigh(gram1, i + 16u, j, weight.y, rest.y, rest_other, traces); }
         if (QUADRATIC && LINEAR && thread < 16u) { reach[thread] = select(0.0, omega_other * rest_other, other < end); }
         workgroupBarrier();
         for (var at = 0u; at < 16u; at++) {
             let py = x_other[(column + at) * job.stride + k];
             let b = work_other[(column + at) * job.work_stride + job.at_b + k];
-            absorb(&sum, i * 16u, at, x0, x1, py, b);
+            absorb(&sum, i, at, x0, x1, py, b);
         }
     }
 

@@ -4,15 +4,12 @@
 #use grid
 #use product
 
-fn left(row: u32, quad: u32) -> vec4<f32> {
-    if (quad >= job.unit_stride) { return vec4<f32>(0.0); }
-    return work[row * job.work_stride + select(job.at_bar, job.at_hidden, MLP) + quad];
+fn left_at(depth: u32, quad: u32) -> u32 {
+    return depth * job.work_stride + select(job.at_bar, job.at_hidden, MLP) + min(quad, job.unit_stride - 1u);
 }
-
-fn right(row: u32, quad: u32) -> vec4<f32> {
-    if (quad >= job.stride) { return vec4<f32>(0.0); }
-    return x[row * job.stride + quad];
-}
+fn left(at: u32, row: u32) -> vec4<f32> { return work[at + row * job.work_stride]; }
+fn right_at(depth: u32, quad: u32) -> u32 { return depth * job.stride + min(quad, job.stride - 1u); }
+fn right(at: u32, row: u32) -> vec4<f32> { return x[at + row * job.stride]; }
 
 var<private> split: u32;
 
@@ -24,7 +21,7 @@ fn store(unit: u32, quad: u32, value: vec4<f32>) {
 
 #use product_columns
 
-@compute @workgroup_size(128)
+@compute @workgroup_size(TILE_THREADS)
 fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
     let group = group_of(id);
     if (group >= job.groups) { return; }

@@ -91,7 +91,8 @@ fn in_browser(
 ) -> (f64, Parameters<f32>) {
     let form = Form::of(parameters, data.environments()).unwrap();
     let rows: Vec<usize> = (0..data.environments()).map(|e| data.rows(e).len()).collect();
-    let bounds = Bounds::new(Bounds::PORTABLE_BINDING, 1 << 30);
+    // Some products in wide tiles, some in narrow ones.
+    let bounds = Bounds { wide_tiles: 4, ..Bounds::new(Bounds::PORTABLE_BINDING, 1 << 30) };
     let plan = DispatchPlan::new(&rows, &form, spec, &bounds, 0).unwrap();
     let [span] = plan.spans[..] else { panic!("expected one span, found {}", plan.spans.len()) };
     let words = |bytes: &[u8]| -> Vec<u32> { bytemuck::pod_collect_to_vec(bytes) };
@@ -120,7 +121,7 @@ fn in_browser(
     };
     let (mut shaders, mut dispatches) = (Vec::new(), Vec::new());
     for dispatch in &plan.gradient {
-        let mut composed = form.choice(spec).compose(dispatch.stage).unwrap();
+        let mut composed = dispatch.choice.compose(dispatch.stage).unwrap();
         edit(&mut composed);
         let mut uniform = encase::UniformBuffer::new(Vec::new());
         uniform.write(&dispatch.job).unwrap();

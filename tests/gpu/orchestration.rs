@@ -26,6 +26,7 @@ fn run(loss: &mut GpuLoss, parameters: &Parameters<f32>, gradient: bool) -> (f64
         submissions: after.submissions - before.submissions,
         uploaded: after.uploaded - before.uploaded,
         read_back: after.read_back - before.read_back,
+        idle: after.idle - before.idle,
     };
     (value, spent)
 }
@@ -74,6 +75,20 @@ fn eleven_environments_take_at_most_eight_dispatches_and_few_bytes() {
             assert!(spent.uploaded >= 4 * numbers as u64 && spent.uploaded <= 8 * numbers as u64);
         }
     }
+}
+
+/// While the host waits for one submission, the device has the next.
+#[test]
+fn two_submissions_are_under_way() {
+    let engine = gpu_engine();
+    let engine = engine.with_bounds(Bounds { dispatch_flops: 1e6, ..gpu_engine().bounds() });
+    let data = random_data(38, &[200], 6);
+    let parameters: Parameters<f32> = random_parameters(39, 6, 1, None, false).cast();
+    let mut loss = engine.load_gpu(&data, &rbf(Objective::Skds, Estimator::U)).unwrap();
+    run(&mut loss, &parameters, true);
+    let (_, spent) = run(&mut loss, &parameters, true);
+    assert!(spent.submissions > 4, "{spent:?}");
+    assert_eq!(spent.idle, 1, "{spent:?}");
 }
 
 #[test]

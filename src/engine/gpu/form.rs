@@ -37,7 +37,7 @@ impl Form {
         Ok(Form { dim: parameters.dim(), environments, hidden, full })
     }
 
-    /// What shaders are composed by.
+    /// What shaders are composed by; the plan decides on tiles.
     pub fn choice(&self, spec: &LossSpec) -> Choice {
         Choice {
             objective: spec.objective,
@@ -45,6 +45,7 @@ impl Form {
             estimator: spec.estimator,
             activation: self.hidden.map(|(activation, _)| activation),
             full: self.full,
+            wide: false,
         }
     }
 

@@ -8,6 +8,8 @@ use encase::ShaderType;
 pub const ROW_BLOCK: u32 = 64;
 /// Rows and columns of a tile of a matrix product.
 pub const TILE: u32 = 64;
+/// The same where there are enough tiles to keep a device busy.
+pub const WIDE_TILE: u32 = 128;
 /// Depth of a tile of a matrix product.
 pub const DEPTH: u32 = 16;
 /// Workgroups per row of a folded dispatch: what every device allows in one dimension.
@@ -250,13 +252,7 @@ shared_struct! {
 
 /// The constants that every shader may use.
 pub fn constants() -> String {
-    declarations(&[
-        ("ROW_BLOCK", ROW_BLOCK),
-        ("TILE", TILE),
-        ("DEPTH", DEPTH),
-        ("TILE_QUADS", DEPTH * TILE / 4),
-        ("FOLD", FOLD),
-    ])
+    declarations(&[("ROW_BLOCK", ROW_BLOCK), ("DEPTH", DEPTH), ("FOLD", FOLD)])
 }
 
 /// The constants of the permutation that draws batches.

@@ -104,6 +104,8 @@ pub enum Axis {
     Model,
     /// Diagonal or full.
     Diffusion,
+    /// The size of a product's tiles.
+    Tile,
 }
 
 /// One stage.
@@ -115,7 +117,7 @@ pub struct Stage {
     pub axes: &'static [Axis],
     /// The buffers it writes; the others that it binds are read.
     pub writes: &'static [Slot],
-    /// Threads of a workgroup.
+    /// Threads of a workgroup; a product with wide tiles has twice as many.
     pub threads: u32,
     /// The uniform with the numbers of a dispatch.
     pub uniform: Uniform,
@@ -166,7 +168,7 @@ stages! {
     /// Traces of a full a.
     TRACES = "traces" [] writes [Diffusion] by 256 Job;
     /// b, or the MLP's activations.
-    DRIFT = "drift" [Model] writes [Work] by 128 Job;
+    DRIFT = "drift" [Model Tile] writes [Work] by 128 Job;
     /// a x of every sample.
     SPREAD = "spread" [] writes [Work] by 128 Job;
     /// b̃ and rest.
@@ -180,7 +182,7 @@ stages! {
     /// ∂/∂b and sums over rows.
     ADJOINT = "adjoint" [Objective Kernel Estimator Model Diffusion] writes [Work Columns] by 256 Job;
     /// ∂/∂W.
-    BACKWARD = "backward" [Model] writes [Partials] by 128 Job;
+    BACKWARD = "backward" [Model Tile] writes [Partials] by 128 Job;
     /// ∂/∂a.
     OUTER = "outer" [Objective Kernel Estimator] writes [ABar] by 128 Job;
     /// Sums over blocks and splits.

@@ -3,9 +3,9 @@
 
 mod dispatches;
 
-use super::compose::pair_rows;
+use super::compose::{Choice, pair_rows};
 use super::form::Form;
-use super::shared::{Block, Environment, FOLD, Job, LOSS_LANES, ROW_BLOCK, TILE};
+use super::shared::{Block, Environment, FOLD, Job, LOSS_LANES, ROW_BLOCK, TILE, WIDE_TILE};
 use super::stages::{Slot, Stage};
 use crate::bounds::bytes;
 use crate::engine::LossSpec;
@@ -25,6 +25,8 @@ pub struct Bounds {
     pub dispatch_flops: f64,
     /// Workgroups that keep a large device busy: sums over rows are cut until there are as many.
     pub busy_groups: u64,
+    /// From how many on a product takes tiles of 128 × 128: fewer leave units of a large device without one.
+    pub wide_tiles: u64,
 }
 
 impl Bounds {
@@ -33,7 +35,7 @@ impl Bounds {
 
     /// For a device whose bindings may span `binding_bytes`, with `budget_bytes` of memory.
     pub fn new(binding_bytes: u64, budget_bytes: u64) -> Self {
-        Bounds { binding_bytes, budget_bytes, dispatch_flops: 2e10, busy_groups: 512 }
+        Bounds { binding_bytes, budget_bytes, dispatch_flops: 2e10, busy_groups: 512, wide_tiles: 128 }
     }
 }
 
@@ -58,6 +60,8 @@ impl Span {
 pub struct Dispatch {
     /// The stage.
     pub stage: &'static Stage,
+    /// What its shader is composed by.
+    pub choice: Choice,
     /// The numbers in its uniform.
     pub job: Job,
     /// The span it works on; 0 for stages that work on none.
@@ -164,7 +168,8 @@ impl DispatchPlan {
         let plan =
             DispatchPlan { blocks, environments, spans, sizes, value: Vec::new(), gradient: Vec::new() };
         plan.check_bytes(bounds, more_bytes)?;
-        let planner = Planner { plan: &plan, form, spec, bounds, job, splits };
+        let planner =
+            Planner { plan: &plan, form, spec, bounds, job, splits, wide: Wide::of(form, bounds, longest) };
         let (value, gradient) = (planner.dispatches(false), planner.dispatches(true));
         Ok(DispatchPlan { value, gradient, ..plan })
     }
@@ -278,6 +283,26 @@ fn spans(blocks: u64, form: &Form, bounds: &Bounds, block_bytes: u64) -> Vec<Spa
         .collect()
 }
 
+/// Which products take tiles of 128 × 128.
+#[derive(Clone, Copy)]
+struct Wide {
+    drift: bool,
+    backward: bool,
+}
+
+impl Wide {
+    /// For spans of at most `longest` blocks.
+    fn of(form: &Form, bounds: &Bounds, longest: u64) -> Self {
+        let across = |quads: u64| quads.div_ceil(u64::from(WIDE_TILE) / 4);
+        let rows = (longest * u64::from(ROW_BLOCK)).div_ceil(u64::from(WIDE_TILE));
+        let units = across(form.unit_stride());
+        Wide {
+            drift: rows * units >= bounds.wide_tiles,
+            backward: units * across(form.stride()) >= bounds.wide_tiles,
+        }
+    }
+}
+
 /// Into how many parts sums over rows are cut: enough workgroups for a large device, within the bytes of a binding.
 #[derive(Clone, Copy)]
 struct Splits {
@@ -299,7 +324,11 @@ impl Splits {
     ) -> Self {
         let column_tiles = form.stride().div_ceil(u64::from(TILE) / 4);
         let weight_tiles = form.unit_stride().div_ceil(u64::from(TILE) / 4) * column_tiles;
-        let backward = split(bounds, weight_tiles, longest, part_bytes[0]);
+        let backward = if Wide::of(form, bounds, longest).backward {
+            1
+        } else {
+            split(bounds, weight_tiles, longest, part_bytes[0])
+        };
         let row_tiles = longest * u64::from(ROW_BLOCK / pair_rows(spec.objective, spec.kernel.kind()));
         let pairs = match spec.estimator {
             Estimator::Linear => 1,
