@@ -1,8 +1,9 @@
 // Stage `backward`: ∂/∂W = Σ_rows b̄ xᵀ (for the MLP with what `adjoint` left in place of the activations). Rows are cut
-// into splits, each with its own partial product, so that small models fill the device too; `reduce` adds them.
-#bind x, work, partials
+// into splits where a small model would not fill the device.
+#bind x, work
 #use grid
 #use product
+#use backward_sink
 
 fn left_at(depth: u32, quad: u32) -> u32 {
     return depth * job.work_stride + select(job.at_bar, job.at_hidden, MLP) + min(quad, job.unit_stride - 1u);
@@ -15,8 +16,7 @@ var<private> split: u32;
 
 fn store(unit: u32, quad: u32, value: vec4<f32>) {
     if (unit >= job.units || quad >= job.stride) { return; }
-    let at = (split * job.units + unit) * job.stride + quad;
-    if (job.accumulate != 0u) { partials[at] += value; } else { partials[at] = value; }
+    put(split, unit * job.stride + quad, value);
 }
 
 #use product_columns

@@ -2,6 +2,7 @@
 #bind parameters, diffusion
 #use grid
 #use product
+#use unpadded
 
 var<private> tile_environment: u32;
 

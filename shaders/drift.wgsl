@@ -13,10 +13,10 @@ fn right(at: u32, k: u32) -> vec4<f32> { return parameters[at + k]; }
 fn store(row: u32, column: u32, value: vec4<f32>) {
     if (row >= job.rows || column >= job.unit_stride) { return; }
     if (MLP) {
-        work[row * job.work_stride + job.at_hidden + column] = activate(unpadded(value, column, job.units) + parameters[job.at_hidden_biases + column]);
+        work[row * job.work_stride + job.at_hidden + column] = activate(value + parameters[job.at_hidden_biases + column]);
     } else {
         let shift = parameters[job.at_shift + block_of(row).environment * job.stride + column];
-        work[row * job.work_stride + job.at_b + column] = unpadded(value, column, job.dim) + (parameters[job.at_biases + column] + shift);
+        work[row * job.work_stride + job.at_b + column] = value + (parameters[job.at_biases + column] + shift);
     }
 }
 

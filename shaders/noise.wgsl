@@ -1,7 +1,8 @@
 // Stage `noise` (full diffusion): ∂/∂noise = Σ_e diag(scale_e) (A_e + A_eᵀ) diag(scale_e) noise, as one sum of outer
 // products over the rows of all environments. `symmetric` has the scales already.
-#bind parameters, symmetric, gradient
+#bind parameters, symmetric
 #use grid
+#use gradient
 #use product
 
 var<private> e: u32;
@@ -21,7 +22,7 @@ fn right(at: u32, row: u32) -> vec4<f32> { return parameters[at + min(row + lane
 
 fn store(row: u32, quad: u32, value: vec4<f32>) {
     if (row >= job.dim || quad >= job.stride) { return; }
-    gradient[job.at_noise + row * job.stride + quad] = value;
+    put_gradient(job.at_noise + row * job.stride + quad, value);
 }
 
 #use product_columns

@@ -24,12 +24,6 @@ fn put(is_left: bool, lane: u32, quad: u32, ahead: mat4x4<f32>) {
     workgroupBarrier();
 }
 
-// Zero in place of padding, the numbers of a quad of columns past `count`: there a tile has copies of the last column.
-fn unpadded(value: vec4<f32>, column: u32, count: u32) -> vec4<f32> {
-    let at = vec4<u32>(4u * column, 4u * column + 1u, 4u * column + 2u, 4u * column + 3u);
-    return select(vec4<f32>(0.0), value, at < vec4<u32>(count));
-}
-
 fn product_rows(row_tile: u32, column_tile: u32, depth_quads: u32, thread: u32) {
     // Half of the threads fetch the left rows, the others the right ones: each quad number `lane` of four rows.
     let is_left = thread < TILE;

@@ -3,6 +3,7 @@
 #bind parameters, diffusion, totals, a_bar, symmetric, gradient
 #use grid
 #use tree
+#use noted
 
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
@@ -32,6 +33,9 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) t
     }
     let total = sum_all(sum, thread);
     if (thread == 0u) {
-        gradient[job.at_scale + e * job.stride + row / 4u][row % 4u] = dot(total, vec4<f32>(1.0));
+        let at = job.at_scale + e * job.stride + row / 4u;
+        let slope = dot(total, vec4<f32>(1.0));
+        gradient[at][row % 4u] = slope;
+        if (is_bad(slope)) { note_slope(4u * at + row % 4u); }
     }
 }

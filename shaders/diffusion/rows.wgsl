@@ -1,6 +1,7 @@
 // A product of rows with the a of their environment: a is symmetric, so its rows serve as columns. The stage gives
 // `left_at`, `left` and `store`.
 #bind diffusion
+#use unpadded
 var<private> tile_environment: u32;
 
 fn right_at(unit: u32) -> u32 {

@@ -9,6 +9,7 @@ mod browser;
 mod interpret;
 mod losses;
 mod orchestration;
+mod plan;
 mod quadratic;
 mod sampling;
 mod shaders;

@@ -143,7 +143,7 @@ fn what_does_not_fit_is_refused_before_anything_is_allocated() {
         problem.to_string()
     };
     let sentence = refusal(gpu_engine().with_budget(100_000));
-    assert!(sentence.contains("needs 2.5 MiB"), "{sentence}");
+    assert!(sentence.contains("needs 2.6 MiB"), "{sentence}");
     assert!(sentence.contains("expected at most its budget of 100000 bytes"), "{sentence}");
     let engine = gpu_engine();
     let bounds = Bounds { binding_bytes: 4096, ..engine.bounds() };
@@ -204,8 +204,8 @@ fn infinite_results_are_errors_that_name_what_is_infinite() {
     // A loss that is fine and a gradient that is not.
     let engine = gpu_engine().with_edit(
         "finish",
-        "gradient[job.at_biases + k] = bias_sum",
-        "gradient[job.at_biases + k] = exp(bias_sum * 0.0 + 200.0)",
+        "put_gradient(job.at_biases + k, bias_sum)",
+        "put_gradient(job.at_biases + k, exp(bias_sum * 0.0 + 200.0))",
     );
     let (data, parameters) = small();
     let mut loss = engine.load_gpu(&data, &rbf(Objective::Skds, Estimator::Linear)).unwrap();

@@ -136,7 +136,10 @@ fn a_shader_that_differs_is_noticed() {
             "var<storage, read> diffusion: array<vec4<f32>>; var<private> columns: array<vec4<f32>, 8>;",
         ),
         ("@group(0) @binding(4) var<storage, read> blocks", "// "),
-        ("columns[(job.first_block + group) * job.columns_stride] = first_dots[0];", "_ = columns[0];"),
+        (
+            "columns[job.at_terms + job.first_block * (ROW_BLOCK / GROUP_ROWS) + group] = first_dots[0];",
+            "_ = columns[0];",
+        ),
         ("term(phi, dots)", "term(phi)"),
         ("array<vec4<f32>, 256>", "array<vec4<f32>, 2048>"),
     ] {
@@ -154,6 +157,7 @@ const CHOICE: Choice = Choice {
     activation: None,
     full: false,
     wide: false,
+    split: false,
 };
 
 /// The largest difference between the shader of one kernel and another kernel's derivatives, relative to these.

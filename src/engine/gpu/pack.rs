@@ -55,26 +55,35 @@ pub fn centres(data: &Dataset, form: &Form, spec: &LossSpec) -> Vec<Vec4> {
 /// All parameters as the device holds them.
 pub fn parameters<T: Scalar>(parameters: &Parameters<T>, form: &Form) -> Vec<Vec4> {
     let mut quads = vec![Vec4::ZERO; form.places().1 as usize];
+    let numbers: &mut [f32] = bytemuck::cast_slice_mut(&mut quads);
     for tensor in parameters.tensors() {
-        if let Some((place, width)) = form.place(tensor.name) {
-            let packed = rows(tensor.values.iter().map(|v| v.to_f64() as f32), width);
-            quads[place as usize..place as usize + packed.len()].copy_from_slice(&packed);
+        let Some(place) = form.place(tensor.name) else { continue };
+        for (row, values) in tensor.values.chunks(place.width).enumerate() {
+            let out = &mut numbers[place.row(row)..][..values.len()];
+            out.iter_mut().zip(values).for_each(|(out, value)| *out = value.to_f64() as f32);
         }
     }
     quads
 }
 
 /// The way back: numbers of the device's parameters, or of their gradient, into `parameters`.
-pub fn unpack<T: Scalar>(quads: &[f32], form: &Form, parameters: &mut Parameters<T>) {
+pub fn unpack<T: Scalar>(numbers: &[f32], form: &Form, parameters: &mut Parameters<T>) {
     for (name, values) in parameters.tensors_mut() {
-        if let Some((place, width)) = form.place(name) {
-            let stride = width.next_multiple_of(4);
-            let rows = quads[place as usize * 4..].chunks(stride);
-            for (out, row) in values.chunks_mut(width).zip(rows) {
-                out.iter_mut().zip(row).for_each(|(out, value)| *out = T::from_f64(f64::from(*value)));
-            }
+        let Some(place) = form.place(name) else { continue };
+        for (row, out) in values.chunks_mut(place.width).enumerate() {
+            let values = &numbers[place.row(row)..][..out.len()];
+            out.iter_mut().zip(values).for_each(|(out, value)| *out = T::from_f64(f64::from(*value)));
         }
     }
+}
+
+/// A bit per packed number: whether it is 1.
+pub(super) fn bits(quads: &[Vec4]) -> Vec<u32> {
+    let numbers: &[f32] = bytemuck::cast_slice(quads);
+    let word = |numbers: &[f32]| {
+        numbers.iter().enumerate().fold(0, |bits, (at, value)| bits | u32::from(*value == 1.0) << at)
+    };
+    numbers.chunks(32).map(word).collect()
 }
 
 /// The name and position of the parameter that number `at` of the packed parameters is, if it is one.
@@ -84,11 +93,10 @@ pub(super) fn name_of<T: Scalar>(
     at: usize,
 ) -> Option<(&'static str, usize)> {
     parameters.tensors().iter().find_map(|tensor| {
-        let (place, width) = form.place(tensor.name)?;
-        let stride = width.next_multiple_of(4);
-        let (first, count) = (place as usize * 4, tensor.values.len() / width * stride);
-        let inside = at >= first && at < first + count && (at - first) % stride < width;
-        inside.then(|| (tensor.name, (at - first) / stride * width + (at - first) % stride))
+        let place = form.place(tensor.name)?;
+        let has = |row: &usize| (place.row(*row)..place.row(*row) + place.width).contains(&at);
+        let row = (0..tensor.values.len() / place.width).find(has)?;
+        Some((tensor.name, row * place.width + at - place.row(row)))
     })
 }
 

@@ -34,6 +34,8 @@ pub struct Choice {
     pub full: bool,
     /// Whether products take tiles of 128 × 128 instead of 64 × 64.
     pub wide: bool,
+    /// Whether the sum over rows that ∂/∂W is comes in several parts.
+    pub split: bool,
 }
 
 /// A composed shader.
@@ -81,6 +83,10 @@ impl Choice {
             "diffusion_rows" => "diffusion/rows",
             "adjoint_source" if self.estimator == Estimator::Linear => "adjoint_pairs",
             "adjoint_source" => "adjoint_sums",
+            "backward_sink" if self.split => "backward_split",
+            "backward_sink" => "backward_whole",
+            "reduce_source" if self.split => "reduce_split",
+            "reduce_source" => "reduce_whole",
             "outer_source" if self.estimator == Estimator::Linear => "outer_pairs",
             "outer_source" => "outer_sums",
             other => other,
@@ -101,6 +107,8 @@ impl Choice {
                 Axis::Diffusion => "diagonal",
                 Axis::Tile if self.wide => "wide",
                 Axis::Tile => "narrow",
+                Axis::Split if self.split => "split",
+                Axis::Split => "whole",
             };
             label.push('.');
             label.push_str(name);
@@ -198,8 +206,10 @@ pub fn every_shader() -> Result<Vec<(&'static Stage, Composed)>> {
             for &objective in Objective::ALL {
                 for &kernel in KernelKind::ALL {
                     for &estimator in Estimator::ALL {
-                        for wide in [false, true] {
-                            let choice = Choice { objective, kernel, estimator, activation, full, wide };
+                        // Where there are enough wide tiles, nothing is split.
+                        for (wide, split) in [(false, false), (false, true), (true, false)] {
+                            let choice =
+                                Choice { objective, kernel, estimator, activation, full, wide, split };
                             add_stages(&choice, &mut all)?;
                         }
                     }
@@ -222,6 +232,7 @@ mod tests {
         activation: Some(Activation::Tanh),
         full: true,
         wide: false,
+        split: false,
     };
 
     #[test]

@@ -2,16 +2,18 @@
 //! dispatch is, and how many bytes the buffers take. All dispatch arithmetic is here.
 
 mod dispatches;
+mod ending;
 
 use super::compose::{Choice, pair_rows};
 use super::form::Form;
-use super::shared::{Block, Environment, FOLD, Job, LOSS_LANES, ROW_BLOCK, TILE, WIDE_TILE};
+use super::shared::{Block, Environment, FOLD, GROUP_ROWS, Job, LOSS_LANES, ROW_BLOCK, TILE, WIDE_TILE};
 use super::stages::{Slot, Stage};
 use crate::bounds::bytes;
 use crate::engine::LossSpec;
 use crate::objective::Estimator;
 use crate::{Error, Result};
 use dispatches::Planner;
+pub use ending::{Ending, Ends};
 
 /// What a plan must respect.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -105,7 +107,7 @@ pub struct Sizes {
     pub totals: u64,
     /// `sums`.
     pub sums: u64,
-    /// `partials`.
+    /// `partials`; nothing if ∂/∂W is one sum.
     pub partials: u64,
     /// `a_bar`, `symmetric`.
     pub a_bar: u64,
@@ -162,7 +164,7 @@ impl DispatchPlan {
         let partial = form.units() * form.stride() * QUAD;
         let most_rows = rows.iter().map(|n| *n as u64).max().unwrap_or(1);
         let splits = Splits::of(form, spec, bounds, longest, most_rows, [partial, longest * sums_block]);
-        sizes.partials = u64::from(splits.backward) * partial;
+        sizes.partials = if splits.backward > 1 { u64::from(splits.backward) * partial } else { 0 };
         sizes.sums = u64::from(splits.pairs) * longest * sums_block;
 
         let plan =
@@ -232,7 +234,7 @@ impl DispatchPlan {
 
 impl Sizes {
     /// Bytes of each buffer that all spans share.
-    pub fn shared(&self) -> [(Slot, u64); 13] {
+    pub fn shared(&self) -> [(Slot, u64); 14] {
         [
             (Slot::Parameters, self.parameters),
             (Slot::Gradient, self.parameters),
@@ -247,6 +249,7 @@ impl Sizes {
             (Slot::ABar, self.a_bar),
             (Slot::Symmetric, self.a_bar),
             (Slot::Losses, self.losses),
+            (Slot::State, 16),
         ]
     }
 
@@ -260,7 +263,7 @@ impl Sizes {
             centres: e * stride * QUAD,
             blocks: blocks * size_of::<Block>() as u64,
             environments: e * size_of::<Environment>() as u64,
-            columns: blocks * columns_stride * QUAD,
+            columns: blocks * (columns_stride + u64::from(ROW_BLOCK / GROUP_ROWS)) * QUAD,
             totals: e * columns_stride * QUAD,
             a_bar: if form.full { e * form.dim as u64 * stride * QUAD } else { 0 },
             losses: e * u64::from(LOSS_LANES) * 4,
@@ -351,7 +354,7 @@ fn narrow(value: u64) -> u32 {
 /// The job that all dispatches start from, once every index is known to fit into 32 bits.
 fn checked_job(form: &Form, spec: &LossSpec, blocks: usize) -> Result<Job> {
     let quads = form.places().1.saturating_mul(2);
-    let per_row = form.stride() * 8 + form.unit_stride();
+    let per_row = form.stride() * 8 + 3 * form.unit_stride();
     let rows = blocks as u64 * u64::from(ROW_BLOCK);
     let diffusion = form.environments as u64 * form.diffusion_stride();
     // Tiles times rows bounds every count of workgroups.
@@ -362,7 +365,8 @@ fn checked_job(form: &Form, spec: &LossSpec, blocks: usize) -> Result<Job> {
             u32::MAX
         )));
     }
-    Ok(form.job(spec))
+    let job = form.job(spec);
+    Ok(Job { at_terms: narrow(blocks as u64 * u64::from(job.columns_stride)), ..job })
 }
 
 fn tables(rows: &[usize], spec: &LossSpec) -> (Vec<Block>, Vec<Environment>) {
