@@ -111,8 +111,8 @@ fn absorb(sum: ptr<function, Rows>, i: u32, j: u32, x0: vec4<f32>, x1: vec4<f32>
     }
 }
 
-fn put(at: u32, value: vec4<f32>) {
-    if (job.accumulate != 0u) { sums[at] += value; } else { sums[at] = value; }
+fn put(at: u32, value: vec4<f32>, more: bool) {
+    if (more) { sums[at] += value; } else { sums[at] = value; }
 }
 
 // Of a number per pair (16 threads per row): thread t < PAIR_ROWS gets the sum of row t. Goes through the
@@ -164,101 +164,109 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) t
     let k = min(slice * 16u + j, job.stride - 1u);
     let x0 = x[row0 * job.stride + k];
     let x1 = x[row1 * job.stride + k];
-    var sum = Rows();
-    var numbers0 = vec4<f32>(0.0);
-    var numbers1 = vec4<f32>(0.0);
 
-    for (var tile = tiles * split / job.splits; tile < last_tile; tile++) {
-        let column = begin - job.other_block * ROW_BLOCK + tile * 16u; // a row of the other span
-        var gram0 = Gram();
-        var gram1 = Gram();
-        for (var chunk = 0u; chunk < job.stride; chunk += CHUNK) {
-            workgroupBarrier();
-            for (var at = thread; at < ROWS_QUADS; at += 256u) {
-                let row = first_row + at % PAIR_ROWS;
-                let quad = chunk + at / PAIR_ROWS;
-                let inside = quad < job.stride;
-                let safe = min(quad, job.stride - 1u);
-                let at_row = at % PAIR_ROWS;
-                let at_quad = at / PAIR_ROWS;
-                x_rows[at_quad][at_row] = select(vec4<f32>(0.0), x[row * job.stride + safe], inside);
-                if (QUADRATIC) {
-                    b_rows[at_quad][at_row] = select(vec4<f32>(0.0), work[row * job.work_stride + job.at_b + safe], inside);
-                    if (FULL) {
-                        a_rows[at_quad][at_row] = select(vec4<f32>(0.0), work[row * job.work_stride + job.at_spread + safe], inside);
+    // Sums go to memory after every RUN of tiles: two short sums lose far less to rounding than one over all columns.
+    var tile = tiles * split / job.splits;
+    var more = job.accumulate != 0u;
+    loop {
+        let end_of_run = min(tile + RUN, last_tile);
+        var sum = Rows();
+        var numbers0 = vec4<f32>(0.0);
+        var numbers1 = vec4<f32>(0.0);
+        for (; tile < end_of_run; tile++) {
+            let column = begin - job.other_block * ROW_BLOCK + tile * 16u; // a row of the other span
+            var gram0 = Gram();
+            var gram1 = Gram();
+            for (var chunk = 0u; chunk < job.stride; chunk += CHUNK) {
+                workgroupBarrier();
+                for (var at = thread; at < ROWS_QUADS; at += 256u) {
+                    let row = first_row + at % PAIR_ROWS;
+                    let quad = chunk + at / PAIR_ROWS;
+                    let inside = quad < job.stride;
+                    let safe = min(quad, job.stride - 1u);
+                    let at_row = at % PAIR_ROWS;
+                    let at_quad = at / PAIR_ROWS;
+                    x_rows[at_quad][at_row] = select(vec4<f32>(0.0), x[row * job.stride + safe], inside);
+                    if (QUADRATIC) {
+                        b_rows[at_quad][at_row] = select(vec4<f32>(0.0), work[row * job.work_stride + job.at_b + safe], inside);
+                        if (FULL) {
+                            a_rows[at_quad][at_row] = select(vec4<f32>(0.0), work[row * job.work_stride + job.at_spread + safe], inside);
+                        }
                     }
                 }
-            }
-            if (thread < COLUMNS_QUADS) {
-                let row = column + thread % 16u;
-                let quad = chunk + thread / 16u;
-                let inside = quad < job.stride;
-                let safe = min(quad, job.stride - 1u);
-                x_columns[thread / 16u][thread % 16u] = select(vec4<f32>(0.0), x_other[row * job.stride + safe], inside);
-                if (QUADRATIC) {
-                    b_columns[thread / 16u][thread % 16u] = select(vec4<f32>(0.0), work_other[row * job.work_stride + job.at_b + safe], inside);
-                    if (FULL) {
-                        a_columns[thread / 16u][thread % 16u] =
-                            select(vec4<f32>(0.0), work_other[row * job.work_stride + job.at_spread + safe], inside);
+                if (thread < COLUMNS_QUADS) {
+                    let row = column + thread % 16u;
+                    let quad = chunk + thread / 16u;
+                    let inside = quad < job.stride;
+                    let safe = min(quad, job.stride - 1u);
+                    x_columns[thread / 16u][thread % 16u] = select(vec4<f32>(0.0), x_other[row * job.stride + safe], inside);
+                    if (QUADRATIC) {
+                        b_columns[thread / 16u][thread % 16u] = select(vec4<f32>(0.0), work_other[row * job.work_stride + job.at_b + safe], inside);
+                        if (FULL) {
+                            a_columns[thread / 16u][thread % 16u] =
+                                select(vec4<f32>(0.0), work_other[row * job.work_stride + job.at_spread + safe], inside);
+                        }
                     }
                 }
-            }
-            workgroupBarrier();
-            for (var at = 0u; at < CHUNK; at++) {
-                var alpha = vec4<f32>(0.0);
-                if (QUADRATIC && !FULL) {
-                    alpha = diffusion[e * job.diffusion_stride + min(chunk + at, job.stride - 1u)];
+                workgroupBarrier();
+                for (var at = 0u; at < CHUNK; at++) {
+                    var alpha = vec4<f32>(0.0);
+                    if (QUADRATIC && !FULL) {
+                        alpha = diffusion[e * job.diffusion_stride + min(chunk + at, job.stride - 1u)];
+                    }
+                    gram(&gram0, at, i, j, alpha);
+                    if (TWO) { gram(&gram1, at, i + 16u, j, alpha); }
                 }
-                gram(&gram0, at, i, j, alpha);
-                if (TWO) { gram(&gram1, at, i + 16u, j, alpha); }
+            }
+            // Weights of the thread's two pairs.
+            var omega_other = 1.0;
+            var rest_other = 0.0;
+            if (TILTED) {
+                let record = work_other[(column + j) * job.work_stride];
+                omega_other = record.x;
+                rest_other = record.z;
+            }
+            let other = job.other_block * ROW_BLOCK + column + j;
+            if (other >= end) { omega_other = 0.0; }
+            var weight = omega * omega_other;
+            if (DISTINCT) { weight = select(weight, vec2<f32>(0.0), vec2<u32>(row0, row1) + offset == vec2<u32>(other)); }
+            numbers0 += weigh(gram0, i, j, weight.x, rest.x, rest_other, traces);
+            if (TWO) { numbers1 += weigh(gram1, i + 16u, j, weight.y, rest.y, rest_other, traces); }
+            if (QUADRATIC && LINEAR && thread < 16u) { reach[thread] = select(0.0, omega_other * rest_other, other < end); }
+            workgroupBarrier();
+            for (var at = 0u; at < 16u; at++) {
+                let py = x_other[(column + at) * job.stride + k];
+                let b = work_other[(column + at) * job.work_stride + job.at_b + k];
+                absorb(&sum, i, at, x0, x1, py, b);
             }
         }
-        // Weights of the thread's two pairs.
-        var omega_other = 1.0;
-        var rest_other = 0.0;
-        if (TILTED) {
-            let record = work_other[(column + j) * job.work_stride];
-            omega_other = record.x;
-            rest_other = record.z;
-        }
-        let other = job.other_block * ROW_BLOCK + column + j;
-        if (other >= end) { omega_other = 0.0; }
-        var weight = omega * omega_other;
-        if (DISTINCT) { weight = select(weight, vec2<f32>(0.0), vec2<u32>(row0, row1) + offset == vec2<u32>(other)); }
-        numbers0 += weigh(gram0, i, j, weight.x, rest.x, rest_other, traces);
-        if (TWO) { numbers1 += weigh(gram1, i + 16u, j, weight.y, rest.y, rest_other, traces); }
-        if (QUADRATIC && LINEAR && thread < 16u) { reach[thread] = select(0.0, omega_other * rest_other, other < end); }
-        workgroupBarrier();
-        for (var at = 0u; at < 16u; at++) {
-            let py = x_other[(column + at) * job.stride + k];
-            let b = work_other[(column + at) * job.work_stride + job.at_b + k];
-            absorb(&sum, i, at, x0, x1, py, b);
-        }
-    }
 
-    let record = (split * job.rows + first_row + thread) * job.sums_stride + SUMS * job.stride;
-    let writes = slice == 0u && thread < PAIR_ROWS;
-    let rest_sum = row_sum(numbers0.x, numbers1.x, thread);
-    let r_sum = row_sum(numbers0.y, numbers1.y, thread);
-    let z_sum = row_sum(numbers0.z, numbers1.z, thread);
-    if (writes) { put(record, vec4<f32>(rest_sum, r_sum, z_sum, 0.0)); }
-    if (slice * 16u + j < job.stride) {
-        let at = (split * job.rows + row0) * job.sums_stride + k;
-        put(at, sum.b0 + omega.x * sum.y);
-        if (GAUSSIAN) {
-            put(at + job.stride, sum.x0);
-        } else {
-            put(at + SUM_Z * job.stride, sum.z0);
-            put(at + SUM_M * job.stride, sum.m0);
+        let record = (split * job.rows + first_row + thread) * job.sums_stride + SUMS * job.stride;
+        let writes = slice == 0u && thread < PAIR_ROWS;
+        let rest_sum = row_sum(numbers0.x, numbers1.x, thread);
+        let r_sum = row_sum(numbers0.y, numbers1.y, thread);
+        let z_sum = row_sum(numbers0.z, numbers1.z, thread);
+        if (writes) { put(record, vec4<f32>(rest_sum, r_sum, z_sum, 0.0), more); }
+        if (slice * 16u + j < job.stride) {
+            let at = (split * job.rows + row0) * job.sums_stride + k;
+            put(at, sum.b0 + omega.x * sum.y, more);
+            if (GAUSSIAN) {
+                put(at + job.stride, sum.x0, more);
+            } else {
+                put(at + SUM_Z * job.stride, sum.z0, more);
+                put(at + SUM_M * job.stride, sum.m0, more);
+            }
+            if (QUADRATIC) {
+                put(at + SUM_R * job.stride, sum.r0, more);
+                put(at + SUM_W * job.stride, sum.w0, more);
+            }
+            if (TWO) {
+                let next = at + 16u * job.sums_stride;
+                put(next, sum.b1, more);
+                put(next + job.stride, sum.x1, more);
+            }
         }
-        if (QUADRATIC) {
-            put(at + SUM_R * job.stride, sum.r0);
-            put(at + SUM_W * job.stride, sum.w0);
-        }
-        if (TWO) {
-            let next = at + 16u * job.sums_stride;
-            put(next, sum.b1);
-            put(next + job.stride, sum.x1);
-        }
+        more = true;
+        if (tile >= last_tile) { break; }
     }
 }

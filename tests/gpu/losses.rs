@@ -337,3 +337,33 @@ fn twice_the_same_run_gives_the_same_bytes() {
         }
     }
 }
+
+/// Equal terms are the worst case of a sum: every addition rounds the same way. Long sums are therefore cut into runs, so
+/// that over a million columns the error stays where it is here.
+#[test]
+fn long_sums_over_pairs_are_cut_into_short_ones() {
+    let n = 8192;
+    let data = Dataset::from_environments(vec![Matrix::full(n, 1, 0.0)]).unwrap();
+    let mut parameters = random_parameters(20, 1, 1, None, false);
+    for (name, values) in parameters.tensors_mut() {
+        // b is 0.1 everywhere, and there is next to no noise.
+        values.fill(f64::from(match name {
+            "biases" => 0.1f32,
+            "log_noise" => -4.0,
+            _ => 0.0,
+        }));
+    }
+    let kernel = KernelKind::Rbf.with_bandwidth(1.0).unwrap();
+    let spec = LossSpec { objective: Objective::Skds, kernel, estimator: Estimator::V };
+    let (expected, _) = evaluate::<f64>(&data, &spec, &parameters).unwrap();
+    // One part: a small problem's columns are cut for the device's sake already.
+    let bounds = Bounds { busy_groups: 1, ..gpu_engine().bounds() };
+    let error = |engine: &GpuEngine| {
+        let (found, _) = on_gpu(engine, &data, &spec, &parameters.cast());
+        (found - expected).abs() / expected
+    };
+    let engine = gpu_engine().with_bounds(bounds);
+    assert!(error(&engine) < 1e-5, "{}", error(&engine));
+    let whole = engine.with_edit("all_pairs", "const RUN: u32 = 32u;", "const RUN: u32 = 1000000u;");
+    assert!(error(&whole) > 4e-5, "{}", error(&whole));
+}

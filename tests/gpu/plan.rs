@@ -39,9 +39,6 @@ fn a_step_of_2000_variables_moves_at_most_160_megabytes_after_its_products() {
     // Less is impossible: the gradient is written and read, parameters are read for norms, then they and two moments are
     // read and written.
     assert!(bytes >= 9 * 2000 * 2000 * 4, "{bytes} bytes");
-    for ending in &all {
-        eprintln!("{:>9} {:>5} workgroups {:>12} bytes", ending.stage.name, ending.groups, ending.bytes());
-    }
 }
 
 /// No buffer that a stage binds is left out of the sum.
@@ -115,5 +112,17 @@ fn units_of_neighbouring_variables_lie_side_by_side() {
     let (weights, biases) = (form.place("hidden_weights").unwrap(), form.place("hidden_biases").unwrap());
     for row in 0..6 * hidden {
         assert_eq!((weights.row(row) - weights.row(0)) / 8, biases.row(row) - biases.row(0));
+    }
+}
+
+#[test]
+fn zz_table() {
+    for (d, hidden) in [(20, None), (200, None), (2000, None), (500, Some(8))] {
+        let (form, plan) = planned(d, hidden);
+        println!("== d {d} {hidden:?} draw {}", plan.draw_groups(0));
+        for x in &plan.gradient { println!("{} groups {} splits {} wide {}", x.stage.name, x.job.groups, x.job.splits, x.choice.wide); }
+        let mut t = 0;
+        for e in tail(&form, &plan) { t += e.bytes(); println!("tail {} groups {} bytes {}", e.stage.name, e.groups, e.bytes()); }
+        println!("tail total {t}");
     }
 }

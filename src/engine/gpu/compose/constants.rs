@@ -37,6 +37,9 @@ impl SumLayout {
 /// Columns that pass by a workgroup of stage `all_pairs` at a time.
 pub const PAIR_COLUMNS: u32 = 16;
 
+/// Tiles of columns whose sums `all_pairs` keeps in registers before it adds them to those in memory.
+const RUN: u32 = 32;
+
 /// Rows that a workgroup of stage `all_pairs` keeps: two per thread where there are two sums only.
 pub fn pair_rows(objective: Objective, kernel: KernelKind) -> u32 {
     if SumLayout::of(objective, kernel).count == 2 { 32 } else { 16 }
@@ -111,6 +114,7 @@ impl Choice {
             (_, true) => 4,
         };
         let numbers = [
+            ("RUN", RUN),
             ("SUMS", sums.count),
             ("SUM_R", sums.r),
             ("SUM_W", sums.w),
