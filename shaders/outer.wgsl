@@ -55,6 +55,7 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) t
     // Part 0 holds the adjoint of the tilt for all pairs: nothing without a tilt.
     for (var at = select(0u, 1u, ALL_PAIRS && !TILTED); at < OUTER_PARTS; at++) {
         part = at;
+        choose_sum(here);
         sum_outer(&tile, row_tile, column_tile, rows, thread);
     }
     store_tile(tile, row_tile, column_tile, thread);

@@ -54,7 +54,7 @@ fn a_browser_compiles_every_shader() {
     let mut page = Page::open();
     let all = every_shader().unwrap();
     let mut refused = Vec::new();
-    for some in all.chunks(16) {
+    for some in all.chunks(8) {
         let sources: Vec<&str> = some.iter().map(|(_, composed)| composed.source.as_str()).collect();
         let errors = page.errors(&sources);
         refused.extend(

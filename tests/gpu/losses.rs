@@ -342,7 +342,7 @@ fn twice_the_same_run_gives_the_same_bytes() {
 /// that over a million columns the error stays where it is here.
 #[test]
 fn long_sums_over_pairs_are_cut_into_short_ones() {
-    let n = 8192;
+    let n = 4096;
     let data = Dataset::from_environments(vec![Matrix::full(n, 1, 0.0)]).unwrap();
     let mut parameters = random_parameters(20, 1, 1, None, false);
     for (name, values) in parameters.tensors_mut() {
@@ -365,5 +365,5 @@ fn long_sums_over_pairs_are_cut_into_short_ones() {
     let engine = gpu_engine().with_bounds(bounds);
     assert!(error(&engine) < 1e-5, "{}", error(&engine));
     let whole = engine.with_edit("all_pairs", "const RUN: u32 = 32u;", "const RUN: u32 = 1000000u;");
-    assert!(error(&whole) > 4e-5, "{}", error(&whole));
+    assert!(error(&whole) > 2e-5, "{}", error(&whole));
 }

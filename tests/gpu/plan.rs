@@ -114,15 +114,3 @@ fn units_of_neighbouring_variables_lie_side_by_side() {
         assert_eq!((weights.row(row) - weights.row(0)) / 8, biases.row(row) - biases.row(0));
     }
 }
-
-#[test]
-fn zz_table() {
-    for (d, hidden) in [(20, None), (200, None), (2000, None), (500, Some(8))] {
-        let (form, plan) = planned(d, hidden);
-        println!("== d {d} {hidden:?} draw {}", plan.draw_groups(0));
-        for x in &plan.gradient { println!("{} groups {} splits {} wide {}", x.stage.name, x.job.groups, x.job.splits, x.choice.wide); }
-        let mut t = 0;
-        for e in tail(&form, &plan) { t += e.bytes(); println!("tail {} groups {} bytes {}", e.stage.name, e.groups, e.bytes()); }
-        println!("tail total {t}");
-    }
-}
