@@ -7,13 +7,14 @@ async function openDevice() {
     window.device = await adapter.requestDevice();
 }
 
-// The errors of each shader, in the order of the shaders; an empty list for those that become pipelines.
-async function compile(sources) {
-    return Promise.all(sources.map(async (code) => {
+// The errors of each shader, in the order of the shaders; an empty list for those that are good. Some are made into
+// pipelines as well, which shows that they fit the device's limits, and takes a device in software much longer.
+async function compile(shaders) {
+    return Promise.all(shaders.map(async ({ code, pipeline }) => {
         const module = device.createShaderModule({ code });
         const { messages } = await module.getCompilationInfo();
         const errors = messages.filter((m) => m.type === 'error').map((m) => `line ${m.lineNum}: ${m.message}`);
-        if (errors.length > 0) return errors;
+        if (errors.length > 0 || !pipeline) return errors;
         try {
             await device.createComputePipelineAsync({ layout: 'auto', compute: { module } });
             return [];
