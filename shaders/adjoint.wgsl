@@ -46,32 +46,29 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) t
         if (group % job.column_tiles == 0u && thread == 0u) { columns[record] = total; }
     }
     if (MLP) {
-        // Four networks of this thread hold `hidden` quads of units; rows are those that this thread has written.
-        for (var quad = 0u; quad < job.hidden; quad++) {
+        // The units of this thread's four networks, one of each at a time; rows are those that this thread has written.
+        for (var unit = 0u; unit < job.hidden; unit++) {
+            let at = unit * job.stride + k;
             var output = vec4<f32>(0.0);
             var before = vec4<f32>(0.0);
             if (inside) {
-                let at = k * job.hidden + quad;
-                let network = (vec4<u32>(0u, 1u, 2u, 3u) + 4u * quad) / job.hidden;
                 let weight = parameters[job.at_output + at];
                 for (var step = 0u; step < STEPS * STEP_ROWS; step++) {
                     let row = first_row + STEP_ROWS * (lane + 16u * (step / STEP_ROWS)) + step % STEP_ROWS;
-                    let bars = row * job.work_stride + job.at_bar + k;
-                    let b_bar = vec4<f32>(
-                        work[bars][network.x], work[bars][network.y], work[bars][network.z], work[bars][network.w]);
-                    let units = row * job.work_stride + job.at_hidden + at;
-                    let value = work[units];
+                    let own = row * job.work_stride;
+                    let b_bar = work[own + job.at_bar + k];
+                    let value = work[own + job.at_hidden + at];
                     let inner = b_bar * weight * slope(value);
                     output = fma(b_bar, value, output);
                     before += inner;
-                    work[units] = inner;
+                    work[own + job.at_hidden + at] = inner;
                 }
             }
             let output_sum = sum_lanes(output, thread);
             let before_sum = sum_lanes(before, thread);
             if (inside && lane == 0u) {
-                columns[record + job.at_output_sum + k * job.hidden + quad] = output_sum;
-                columns[record + job.at_hidden_sum + k * job.hidden + quad] = before_sum;
+                columns[record + job.at_output_sum + at] = output_sum;
+                columns[record + job.at_hidden_sum + at] = before_sum;
             }
         }
     }

@@ -9,17 +9,17 @@
 #use kernel
 #use objective
 
-var<workgroup> x_rows: array<vec4<f32>, ROWS_QUADS>;       // (CHUNK, PAIR_ROWS)
-var<workgroup> x_columns: array<vec4<f32>, COLUMNS_QUADS>; // (CHUNK, 16)
-var<workgroup> b_rows: array<vec4<f32>, B_ROWS>;       // KDS
-var<workgroup> b_columns: array<vec4<f32>, B_COLUMNS>;
-var<workgroup> a_rows: array<vec4<f32>, A_ROWS>;       // a x: KDS, full diffusion
-var<workgroup> a_columns: array<vec4<f32>, A_COLUMNS>;
-var<workgroup> c_b: array<f32, TILE_PAIRS>; // (PAIR_ROWS, 16)
-var<workgroup> c_r: array<f32, RW_PAIRS>;
-var<workgroup> c_w: array<f32, RW_PAIRS>;
-var<workgroup> c_z: array<f32, ZM_PAIRS>;
-var<workgroup> c_m: array<f32, ZM_PAIRS>;
+var<workgroup> x_rows: array<array<vec4<f32>, PAIR_ROWS>, CHUNK>;
+var<workgroup> x_columns: array<array<vec4<f32>, 16>, CHUNK>;
+var<workgroup> b_rows: array<array<vec4<f32>, PAIR_ROWS>, B_CHUNK>;       // KDS
+var<workgroup> b_columns: array<array<vec4<f32>, 16>, B_CHUNK>;
+var<workgroup> a_rows: array<array<vec4<f32>, PAIR_ROWS>, A_CHUNK>;       // a x: KDS, full diffusion
+var<workgroup> a_columns: array<array<vec4<f32>, 16>, A_CHUNK>;
+var<workgroup> c_b: array<array<f32, 16>, PAIR_ROWS>;
+var<workgroup> c_r: array<array<f32, 16>, RW_ROWS>;
+var<workgroup> c_w: array<array<f32, 16>, RW_ROWS>;
+var<workgroup> c_z: array<array<f32, 16>, ZM_ROWS>;
+var<workgroup> c_m: array<array<f32, 16>, ZM_ROWS>;
 var<workgroup> reach: array<f32, 16>; // ω_j ζ_j
 
 // Inner products of one pair: |r|², π, π', w and ⟨x, y⟩, ⟨b', x⟩.
@@ -33,24 +33,29 @@ struct Rows {
     r0: vec4<f32>, w0: vec4<f32>, z0: vec4<f32>, m0: vec4<f32>, y: vec4<f32>,
 }
 
-fn gram(sum: ptr<function, Gram>, i: u32, j: u32, alpha: vec4<f32>) {
-    let px = x_rows[i];
-    let py = x_columns[j];
+// sum + ⟨a, b⟩ in four multiply-adds: `dot` would take one instruction more.
+fn chain(a: vec4<f32>, b: vec4<f32>, sum: f32) -> f32 {
+    return fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, sum))));
+}
+
+fn gram(sum: ptr<function, Gram>, at: u32, i: u32, j: u32, alpha: vec4<f32>) {
+    let px = x_rows[at][i];
+    let py = x_columns[at][j];
     let r = px - py;
-    (*sum).radial.x += dot(r, r);
-    if (LINEAR) { (*sum).linear.x += dot(px, py); }
+    (*sum).radial.x = chain(r, r, (*sum).radial.x);
+    if (LINEAR) { (*sum).linear.x = chain(px, py, (*sum).linear.x); }
     if (QUADRATIC) {
         var z = alpha * r;
-        if (FULL) { z = a_rows[i] - a_columns[j]; }
-        (*sum).radial.y += dot(b_rows[i], r);
-        (*sum).radial.z += dot(b_columns[j], r);
-        (*sum).radial.w += dot(r, z);
-        if (LINEAR) { (*sum).linear.y += dot(b_columns[j], px); }
+        if (FULL) { z = a_rows[at][i] - a_columns[at][j]; }
+        (*sum).radial.y = chain(b_rows[at][i], r, (*sum).radial.y);
+        (*sum).radial.z = chain(b_columns[at][j], r, (*sum).radial.z);
+        (*sum).radial.w = chain(r, z, (*sum).radial.w);
+        if (LINEAR) { (*sum).linear.y = chain(b_columns[at][j], px, (*sum).linear.y); }
     }
 }
 
-// Weighs one pair: leaves its coefficients at `at` and returns c_rest, c_r, c_z.
-fn weigh(sum: Gram, at: u32, omega: f32, rest: f32, rest_other: f32, traces: vec4<f32>) -> vec4<f32> {
+// Weighs one pair: leaves its coefficients in row i, column j and returns c_rest, c_r, c_z.
+fn weigh(sum: Gram, i: u32, j: u32, omega: f32, rest: f32, rest_other: f32, traces: vec4<f32>) -> vec4<f32> {
     var dots = Dots();
     dots.pi = sum.radial.y;
     dots.pi_other = sum.radial.z;
@@ -70,57 +75,56 @@ fn weigh(sum: Gram, at: u32, omega: f32, rest: f32, rest_other: f32, traces: vec
         if (job.weigh == 1u) { b = c.z; }
         if (job.weigh == 2u) { b = c.m; }
     }
-    c_b[at] = select(0.0, omega * b, keep);
+    c_b[i][j] = select(0.0, omega * b, keep);
     if (QUADRATIC) {
-        c_r[at] = select(0.0, omega * c.r, keep);
-        c_w[at] = select(0.0, omega * c.w, keep);
+        c_r[i][j] = select(0.0, omega * c.r, keep);
+        c_w[i][j] = select(0.0, omega * c.w, keep);
     }
     if (!GAUSSIAN) {
-        c_z[at] = select(0.0, omega * c.z, keep);
-        c_m[at] = select(0.0, omega * c.m, keep);
+        c_z[i][j] = select(0.0, omega * c.z, keep);
+        c_m[i][j] = select(0.0, omega * c.m, keep);
     }
     return select(vec4<f32>(0.0), omega * vec4<f32>(c.rest, c.r, c.z, 0.0), keep);
 }
 
-// Adds column j of the tile to the sums of the rows whose coefficients lie at `at` and `at + 256`.
-fn absorb(sum: ptr<function, Rows>, at: u32, j: u32, x0: vec4<f32>, x1: vec4<f32>, py: vec4<f32>, b: vec4<f32>) {
-    let here = at + j;
+// Adds column j of the tile to the sums of rows i and i + 16.
+fn absorb(sum: ptr<function, Rows>, i: u32, j: u32, x0: vec4<f32>, x1: vec4<f32>, py: vec4<f32>, b: vec4<f32>) {
     let r0 = x0 - py;
-    let b0 = c_b[here];
+    let b0 = c_b[i][j];
     (*sum).b0 = fma(vec4<f32>(b0), b, (*sum).b0);
     if (GAUSSIAN) {
         (*sum).x0 = fma(vec4<f32>(b0), r0, (*sum).x0);
     } else {
-        (*sum).z0 = fma(vec4<f32>(c_z[here]), r0, (*sum).z0);
-        (*sum).m0 = fma(vec4<f32>(c_m[here]), r0, (*sum).m0);
+        (*sum).z0 = fma(vec4<f32>(c_z[i][j]), r0, (*sum).z0);
+        (*sum).m0 = fma(vec4<f32>(c_m[i][j]), r0, (*sum).m0);
     }
     if (QUADRATIC) {
-        (*sum).r0 = fma(vec4<f32>(c_r[here]), r0, (*sum).r0);
-        (*sum).w0 = fma(vec4<f32>(c_w[here]), r0, (*sum).w0);
+        (*sum).r0 = fma(vec4<f32>(c_r[i][j]), r0, (*sum).r0);
+        (*sum).w0 = fma(vec4<f32>(c_w[i][j]), r0, (*sum).w0);
         if (LINEAR) { (*sum).y = fma(vec4<f32>(reach[j]), py, (*sum).y); }
     }
     if (TWO) {
         let r1 = x1 - py;
-        let b1 = c_b[here + 256u];
+        let b1 = c_b[i + 16u][j];
         (*sum).b1 = fma(vec4<f32>(b1), b, (*sum).b1);
         (*sum).x1 = fma(vec4<f32>(b1), r1, (*sum).x1);
     }
 }
 
-fn put(at: u32, value: vec4<f32>) {
-    if (job.accumulate != 0u) { sums[at] += value; } else { sums[at] = value; }
+fn put(at: u32, value: vec4<f32>, more: bool) {
+    if (more) { sums[at] += value; } else { sums[at] = value; }
 }
 
 // Of a number per pair (16 threads per row): thread t < PAIR_ROWS gets the sum of row t. Goes through the
 // memory of the coefficients; must be called in uniform control.
 fn row_sum(value0: f32, value1: f32, thread: u32) -> f32 {
     workgroupBarrier();
-    c_b[thread] = value0;
-    if (TWO) { c_b[thread + 256u] = value1; }
+    c_b[thread / 16u][thread % 16u] = value0;
+    if (TWO) { c_b[thread / 16u + 16u][thread % 16u] = value1; }
     workgroupBarrier();
     var total = 0.0;
     if (thread < PAIR_ROWS) {
-        for (var at = 0u; at < 16u; at++) { total += c_b[thread * 16u + at]; }
+        for (var at = 0u; at < 16u; at++) { total += c_b[thread][at]; }
     }
     return total;
 }
@@ -160,99 +164,109 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) t
     let k = min(slice * 16u + j, job.stride - 1u);
     let x0 = x[row0 * job.stride + k];
     let x1 = x[row1 * job.stride + k];
-    var sum = Rows();
-    var numbers0 = vec4<f32>(0.0);
-    var numbers1 = vec4<f32>(0.0);
 
-    for (var tile = tiles * split / job.splits; tile < last_tile; tile++) {
-        let column = begin - job.other_block * ROW_BLOCK + tile * 16u; // a row of the other span
-        var gram0 = Gram();
-        var gram1 = Gram();
-        for (var chunk = 0u; chunk < job.stride; chunk += CHUNK) {
-            workgroupBarrier();
-            for (var at = thread; at < ROWS_QUADS; at += 256u) {
-                let row = first_row + at % PAIR_ROWS;
-                let quad = chunk + at / PAIR_ROWS;
-                let inside = quad < job.stride;
-                let safe = min(quad, job.stride - 1u);
-                x_rows[at] = select(vec4<f32>(0.0), x[row * job.stride + safe], inside);
-                if (QUADRATIC) {
-                    b_rows[at] = select(vec4<f32>(0.0), work[row * job.work_stride + job.at_b + safe], inside);
-                    if (FULL) {
-                        a_rows[at] = select(vec4<f32>(0.0), work[row * job.work_stride + job.at_spread + safe], inside);
+    // Sums go to memory after every RUN of tiles: two short sums lose far less to rounding than one over all columns.
+    var tile = tiles * split / job.splits;
+    var more = job.accumulate != 0u;
+    loop {
+        let end_of_run = min(tile + RUN, last_tile);
+        var sum = Rows();
+        var numbers0 = vec4<f32>(0.0);
+        var numbers1 = vec4<f32>(0.0);
+        for (; tile < end_of_run; tile++) {
+            let column = begin - job.other_block * ROW_BLOCK + tile * 16u; // a row of the other span
+            var gram0 = Gram();
+            var gram1 = Gram();
+            for (var chunk = 0u; chunk < job.stride; chunk += CHUNK) {
+                workgroupBarrier();
+                for (var at = thread; at < ROWS_QUADS; at += 256u) {
+                    let row = first_row + at % PAIR_ROWS;
+                    let quad = chunk + at / PAIR_ROWS;
+                    let inside = quad < job.stride;
+                    let safe = min(quad, job.stride - 1u);
+                    let at_row = at % PAIR_ROWS;
+                    let at_quad = at / PAIR_ROWS;
+                    x_rows[at_quad][at_row] = select(vec4<f32>(0.0), x[row * job.stride + safe], inside);
+                    if (QUADRATIC) {
+                        b_rows[at_quad][at_row] = select(vec4<f32>(0.0), work[row * job.work_stride + job.at_b + safe], inside);
+                        if (FULL) {
+                            a_rows[at_quad][at_row] = select(vec4<f32>(0.0), work[row * job.work_stride + job.at_spread + safe], inside);
+                        }
                     }
                 }
-            }
-            if (thread < COLUMNS_QUADS) {
-                let row = column + thread % 16u;
-                let quad = chunk + thread / 16u;
-                let inside = quad < job.stride;
-                let safe = min(quad, job.stride - 1u);
-                x_columns[thread] = select(vec4<f32>(0.0), x_other[row * job.stride + safe], inside);
-                if (QUADRATIC) {
-                    b_columns[thread] = select(vec4<f32>(0.0), work_other[row * job.work_stride + job.at_b + safe], inside);
-                    if (FULL) {
-                        a_columns[thread] =
-                            select(vec4<f32>(0.0), work_other[row * job.work_stride + job.at_spread + safe], inside);
+                if (thread < COLUMNS_QUADS) {
+                    let row = column + thread % 16u;
+                    let quad = chunk + thread / 16u;
+                    let inside = quad < job.stride;
+                    let safe = min(quad, job.stride - 1u);
+                    x_columns[thread / 16u][thread % 16u] = select(vec4<f32>(0.0), x_other[row * job.stride + safe], inside);
+                    if (QUADRATIC) {
+                        b_columns[thread / 16u][thread % 16u] = select(vec4<f32>(0.0), work_other[row * job.work_stride + job.at_b + safe], inside);
+                        if (FULL) {
+                            a_columns[thread / 16u][thread % 16u] =
+                                select(vec4<f32>(0.0), work_other[row * job.work_stride + job.at_spread + safe], inside);
+                        }
                     }
                 }
-            }
-            workgroupBarrier();
-            for (var at = 0u; at < CHUNK; at++) {
-                var alpha = vec4<f32>(0.0);
-                if (QUADRATIC && !FULL) {
-                    alpha = diffusion[e * job.diffusion_stride + min(chunk + at, job.stride - 1u)];
+                workgroupBarrier();
+                for (var at = 0u; at < CHUNK; at++) {
+                    var alpha = vec4<f32>(0.0);
+                    if (QUADRATIC && !FULL) {
+                        alpha = diffusion[e * job.diffusion_stride + min(chunk + at, job.stride - 1u)];
+                    }
+                    gram(&gram0, at, i, j, alpha);
+                    if (TWO) { gram(&gram1, at, i + 16u, j, alpha); }
                 }
-                gram(&gram0, at * PAIR_ROWS + i, at * 16u + j, alpha);
-                if (TWO) { gram(&gram1, at * PAIR_ROWS + i + 16u, at * 16u + j, alpha); }
+            }
+            // Weights of the thread's two pairs.
+            var omega_other = 1.0;
+            var rest_other = 0.0;
+            if (TILTED) {
+                let record = work_other[(column + j) * job.work_stride];
+                omega_other = record.x;
+                rest_other = record.z;
+            }
+            let other = job.other_block * ROW_BLOCK + column + j;
+            if (other >= end) { omega_other = 0.0; }
+            var weight = omega * omega_other;
+            if (DISTINCT) { weight = select(weight, vec2<f32>(0.0), vec2<u32>(row0, row1) + offset == vec2<u32>(other)); }
+            numbers0 += weigh(gram0, i, j, weight.x, rest.x, rest_other, traces);
+            if (TWO) { numbers1 += weigh(gram1, i + 16u, j, weight.y, rest.y, rest_other, traces); }
+            if (QUADRATIC && LINEAR && thread < 16u) { reach[thread] = select(0.0, omega_other * rest_other, other < end); }
+            workgroupBarrier();
+            for (var at = 0u; at < 16u; at++) {
+                let py = x_other[(column + at) * job.stride + k];
+                let b = work_other[(column + at) * job.work_stride + job.at_b + k];
+                absorb(&sum, i, at, x0, x1, py, b);
             }
         }
-        // Weights of the thread's two pairs.
-        var omega_other = 1.0;
-        var rest_other = 0.0;
-        if (TILTED) {
-            let record = work_other[(column + j) * job.work_stride];
-            omega_other = record.x;
-            rest_other = record.z;
-        }
-        let other = job.other_block * ROW_BLOCK + column + j;
-        if (other >= end) { omega_other = 0.0; }
-        var weight = omega * omega_other;
-        if (DISTINCT) { weight = select(weight, vec2<f32>(0.0), vec2<u32>(row0, row1) + offset == vec2<u32>(other)); }
-        numbers0 += weigh(gram0, i * 16u + j, weight.x, rest.x, rest_other, traces);
-        if (TWO) { numbers1 += weigh(gram1, i * 16u + j + 256u, weight.y, rest.y, rest_other, traces); }
-        if (QUADRATIC && LINEAR && thread < 16u) { reach[thread] = select(0.0, omega_other * rest_other, other < end); }
-        workgroupBarrier();
-        for (var at = 0u; at < 16u; at++) {
-            let py = x_other[(column + at) * job.stride + k];
-            let b = work_other[(column + at) * job.work_stride + job.at_b + k];
-            absorb(&sum, i * 16u, at, x0, x1, py, b);
-        }
-    }
 
-    let record = (split * job.rows + first_row + thread) * job.sums_stride + SUMS * job.stride;
-    let writes = slice == 0u && thread < PAIR_ROWS;
-    let rest_sum = row_sum(numbers0.x, numbers1.x, thread);
-    let r_sum = row_sum(numbers0.y, numbers1.y, thread);
-    let z_sum = row_sum(numbers0.z, numbers1.z, thread);
-    if (writes) { put(record, vec4<f32>(rest_sum, r_sum, z_sum, 0.0)); }
-    if (slice * 16u + j < job.stride) {
-        let at = (split * job.rows + row0) * job.sums_stride + k;
-        put(at, sum.b0 + omega.x * sum.y);
-        if (GAUSSIAN) {
-            put(at + job.stride, sum.x0);
-        } else {
-            put(at + SUM_Z * job.stride, sum.z0);
-            put(at + SUM_M * job.stride, sum.m0);
+        let record = (split * job.rows + first_row + thread) * job.sums_stride + SUMS * job.stride;
+        let writes = slice == 0u && thread < PAIR_ROWS;
+        let rest_sum = row_sum(numbers0.x, numbers1.x, thread);
+        let r_sum = row_sum(numbers0.y, numbers1.y, thread);
+        let z_sum = row_sum(numbers0.z, numbers1.z, thread);
+        if (writes) { put(record, vec4<f32>(rest_sum, r_sum, z_sum, 0.0), more); }
+        if (slice * 16u + j < job.stride) {
+            let at = (split * job.rows + row0) * job.sums_stride + k;
+            put(at, sum.b0 + omega.x * sum.y, more);
+            if (GAUSSIAN) {
+                put(at + job.stride, sum.x0, more);
+            } else {
+                put(at + SUM_Z * job.stride, sum.z0, more);
+                put(at + SUM_M * job.stride, sum.m0, more);
+            }
+            if (QUADRATIC) {
+                put(at + SUM_R * job.stride, sum.r0, more);
+                put(at + SUM_W * job.stride, sum.w0, more);
+            }
+            if (TWO) {
+                let next = at + 16u * job.sums_stride;
+                put(next, sum.b1, more);
+                put(next + job.stride, sum.x1, more);
+            }
         }
-        if (QUADRATIC) {
-            put(at + SUM_R * job.stride, sum.r0);
-            put(at + SUM_W * job.stride, sum.w0);
-        }
-        if (TWO) {
-            let next = at + 16u * job.sums_stride;
-            put(next, sum.b1);
-            put(next + job.stride, sum.x1);
-        }
+        more = true;
+        if (tile >= last_tile) { break; }
     }
 }

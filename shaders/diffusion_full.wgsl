@@ -2,26 +2,26 @@
 #bind parameters, diffusion
 #use grid
 #use product
+#use unpadded
 
 var<private> tile_environment: u32;
 
-fn sigma(row: u32, k: u32) -> vec4<f32> {
-    if (row >= job.dim || k >= job.stride) { return vec4<f32>(0.0); }
-    let scale = exp(parameters[job.at_scale + tile_environment * job.stride + row / 4u][row % 4u]);
-    return scale * parameters[job.at_noise + row * job.stride + k];
-}
-
-fn left(row: u32, k: u32) -> vec4<f32> { return sigma(row, k); }
-fn right(row: u32, k: u32) -> vec4<f32> { return sigma(row, k); }
+fn left_at(row: u32) -> u32 { return job.at_noise + min(row, job.dim - 1u) * job.stride; }
+fn left(at: u32, k: u32) -> vec4<f32> { return parameters[at + k]; }
+fn right_at(row: u32) -> u32 { return left_at(row); }
+fn right(at: u32, k: u32) -> vec4<f32> { return parameters[at + k]; }
 
 fn store(row: u32, column: u32, value: vec4<f32>) {
     if (row >= job.dim || column >= job.stride) { return; }
-    diffusion[tile_environment * job.diffusion_stride + row * job.stride + column] = value;
+    let scales = job.at_scale + tile_environment * job.stride;
+    let scale = exp(parameters[scales + row / 4u][row % 4u]) * exp(parameters[scales + column]);
+    diffusion[tile_environment * job.diffusion_stride + row * job.stride + column] =
+        scale * unpadded(value, column, job.dim);
 }
 
 #use product_rows
 
-@compute @workgroup_size(128)
+@compute @workgroup_size(TILE_THREADS)
 fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
     let group = group_of(id);
     if (group >= job.groups) { return; }

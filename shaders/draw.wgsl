@@ -1,10 +1,12 @@
 // Stage `draw`: fills the batch of a step with rows of the resident samples, and says which environments they are of.
 // The draws are those of src/engine/draw.rs: a permutation of an environment's rows, chosen by seed, step and environment.
-// A workgroup takes a block of 64 rows with 4 threads each.
+// A workgroup takes 8 rows with 32 threads each.
 #bind x, blocks, environments, state, samples, sources
 #use grid
 
 #use permutation
+
+const LANES: u32 = 256u / GROUP_ROWS;
 
 fn mix_bits(value: u32) -> u32 {
     var h = value;
@@ -51,10 +53,12 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) t
     let group = group_of(id);
     if (group >= job.groups) { return; }
     let step = atomicLoad(&state[0]);
-    let block = job.first_block + group;
+    let groups = ROW_BLOCK / GROUP_ROWS; // of a block
+    let block = job.first_block + group / groups;
+    let is_first = group % groups == 0u;
     let slot = block / job.slot_blocks;
     let e = environment_at(step, slot);
-    if (thread == 0u) {
+    if (is_first && thread == 0u) {
         blocks[block].environment = e;
         if (block % job.slot_blocks == 0u) {
             environments[e].first_block = block;
@@ -62,19 +66,19 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) t
         }
     }
     // The first workgroup clears the environments that this step does not draw.
-    if (block == 0u && job.slots != job.environments) {
+    if (is_first && block == 0u && job.slots != job.environments) {
         for (var other = thread; other < job.environments; other += 256u) {
             var drawn = false;
             for (var at = 0u; at < job.slots; at++) { drawn = drawn || environment_at(step, at) == other; }
             if (!drawn) { environments[other].blocks = 0u; }
         }
     }
-    let row = thread / 4u;
-    let at = block % job.slot_blocks * ROW_BLOCK + row;
+    let row = group * GROUP_ROWS + thread / LANES; // of the span
+    let at = block % job.slot_blocks * ROW_BLOCK + row % ROW_BLOCK;
     if (at >= job.batch_rows) { return; }
     let source = sources[e];
     let key = mix_bits(key_of(step, 1u + e) + at / source.rows);
     let read_at = (source.first_row + permuted(key, at % source.rows, source.rows)) * job.stride;
-    let write_at = (group * ROW_BLOCK + row) * job.stride;
-    for (var k = thread % 4u; k < job.stride; k += 4u) { x[write_at + k] = samples[read_at + k]; }
+    let write_at = row * job.stride;
+    for (var k = thread % LANES; k < job.stride; k += LANES) { x[write_at + k] = samples[read_at + k]; }
 }

@@ -5,18 +5,13 @@
 #use activation
 #use product
 
-fn left(row: u32, k: u32) -> vec4<f32> {
-    if (k >= job.stride) { return vec4<f32>(0.0); }
-    return x[row * job.stride + k];
-}
-
-fn right(unit: u32, k: u32) -> vec4<f32> {
-    if (unit >= job.units || k >= job.stride) { return vec4<f32>(0.0); }
-    return parameters[job.at_weights + unit * job.stride + k];
-}
+fn left_at(row: u32) -> u32 { return min(row, job.rows - 1u) * job.stride; }
+fn left(at: u32, k: u32) -> vec4<f32> { return x[at + k]; }
+fn right_at(unit: u32) -> u32 { return job.at_weights + min(unit, job.units - 1u) * job.stride; }
+fn right(at: u32, k: u32) -> vec4<f32> { return parameters[at + k]; }
 
 fn store(row: u32, column: u32, value: vec4<f32>) {
-    if (column >= job.unit_stride) { return; }
+    if (row >= job.rows || column >= job.unit_stride) { return; }
     if (MLP) {
         work[row * job.work_stride + job.at_hidden + column] = activate(value + parameters[job.at_hidden_biases + column]);
     } else {
@@ -27,7 +22,7 @@ fn store(row: u32, column: u32, value: vec4<f32>) {
 
 #use product_rows
 
-@compute @workgroup_size(128)
+@compute @workgroup_size(TILE_THREADS)
 fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
     let group = group_of(id);
     if (group >= job.groups) { return; }

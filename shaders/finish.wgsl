@@ -1,9 +1,10 @@
 // Stage `finish`: from the environments' totals to the gradients of shifts, scales, biases, noise and the MLP's outer
 // layers; for all pairs also the loss: it is homogeneous of degree two in drift and diffusion, so by Euler's theorem it
 // is half of ⟨∂/∂b, b⟩ + ⟨∂/∂a, a⟩.
-#bind diffusion, totals, gradient, losses
+#bind diffusion, totals, losses
 #use grid
 #use tree
+#use gradient
 
 // ∂/∂(log_noise + log_scale) of an environment with diagonal diffusion: α = exp(2 ·), ∂tr a/∂α = 1, ∂tr a²/∂α = 2α.
 fn share(e: u32, k: u32) -> vec4<f32> {
@@ -21,11 +22,11 @@ fn finish_coordinates(tile: u32, thread: u32) {
     if (inside) {
         for (var e = lane; e < job.environments; e += 16u) {
             let bar = totals[e * job.columns_stride + job.at_bar_sum + k];
-            gradient[job.at_shift + e * job.stride + k] = bar;
+            put_gradient(job.at_shift + e * job.stride + k, bar);
             bias += bar;
             if (!FULL) {
                 let noise_bar = share(e, k);
-                gradient[job.at_scale + e * job.stride + k] = noise_bar;
+                put_gradient(job.at_scale + e * job.stride + k, noise_bar);
                 noise += noise_bar;
             }
         }
@@ -33,8 +34,8 @@ fn finish_coordinates(tile: u32, thread: u32) {
     let bias_sum = sum_lanes(bias, thread);
     let noise_sum = sum_lanes(noise, thread);
     if (inside && lane == 0u) {
-        gradient[job.at_biases + k] = bias_sum;
-        if (!FULL) { gradient[job.at_noise + k] = noise_sum; }
+        put_gradient(job.at_biases + k, bias_sum);
+        if (!FULL) { put_gradient(job.at_noise + k, noise_sum); }
     }
 }
 
@@ -51,7 +52,7 @@ fn finish_units(tile: u32, thread: u32) {
     let total = sum_lanes(sum, thread);
     if (inside && lane == 0u) {
         let output = at < job.unit_stride;
-        gradient[select(job.at_hidden_biases - job.unit_stride, job.at_output, output) + at] = total;
+        put_gradient(select(job.at_hidden_biases - job.unit_stride, job.at_output, output) + at, total);
     }
 }
 
@@ -68,7 +69,9 @@ fn finish_loss(e: u32, thread: u32) {
     }
     let total = sum_lanes(sum, thread);
     if (thread < 16u) {
-        losses[16u * e + thread] = dot(total, vec4<f32>(1.0)) * f32(job.environments);
+        let loss = dot(total, vec4<f32>(1.0)) * f32(job.environments);
+        losses[16u * e + thread] = loss;
+        note_loss(16u * e + thread, loss);
     }
 }
 
@@ -76,6 +79,8 @@ fn finish_loss(e: u32, thread: u32) {
 fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
     let group = group_of(id);
     if (group >= job.groups) { return; }
+    // Counts a step of training. After a bad number the counter stops, so the host can say which step it was.
+    if (group == 0u && thread == 0u && atomicLoad(&state[3]) == 0u) { atomicAdd(&state[0], 1u); }
     if (group < job.column_tiles) {
         finish_coordinates(group, thread);
     } else if (group < job.column_tiles + job.unit_tiles) {

@@ -8,21 +8,25 @@
 var<private> e: u32;
 var<private> part: u32;
 
-fn centred(row: u32, quad: u32) -> vec4<f32> { return x[row * job.stride + quad] - centres[e * job.stride + quad]; }
+var<private> lane: u32; // the thread's row of depth
 
-fn left(row: u32, quad: u32) -> vec4<f32> {
-    if (quad >= job.stride) { return vec4<f32>(0.0); }
-    let record = row * job.work_stride;
-    if (part == 0u) { return work[record + job.at_left + quad]; }
-    if (part == 1u) { return work[record + job.at_b + quad]; }
-    if (part == 2u) { return work[record + job.at_spread + quad]; }
-    return centred(row, quad);
+fn centred(row: u32, quad: u32) -> vec4<f32> {
+    return x[(row + lane) * job.stride + quad] - centres[e * job.stride + quad];
 }
 
-fn right(row: u32, quad: u32) -> vec4<f32> {
-    if (quad >= job.stride) { return vec4<f32>(0.0); }
+fn left_at(depth: u32, quad: u32) -> u32 {
+    lane = depth;
+    return min(quad, job.stride - 1u);
+}
+fn left(quad: u32, row: u32) -> vec4<f32> {
+    if (part == 3u) { return centred(row, quad); }
+    let place = select(select(job.at_spread, job.at_b, part == 1u), job.at_left, part == 0u);
+    return work[(row + lane) * job.work_stride + place + quad];
+}
+fn right_at(depth: u32, quad: u32) -> u32 { return min(quad, job.stride - 1u); }
+fn right(quad: u32, row: u32) -> vec4<f32> {
     if (part == 0u) { return centred(row, quad); }
-    return weighted_sum(row, quad);
+    return weighted_sum(row + lane, quad);
 }
 
 fn store(row: u32, quad: u32, value: vec4<f32>) {
@@ -33,21 +37,25 @@ fn store(row: u32, quad: u32, value: vec4<f32>) {
 
 #use product_columns
 
-@compute @workgroup_size(128)
+@compute @workgroup_size(TILE_THREADS)
 fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
     let group = group_of(id);
     if (group >= job.groups) { return; }
     let tiles = job.column_tiles * job.column_tiles;
-    e = group / tiles;
+    let environment = group / tiles; // of which browsers know that it is uniform
+    e = environment;
     let row_tile = group % tiles / job.column_tiles;
     let column_tile = group % job.column_tiles;
     // This environment's blocks within the span.
-    let begin = max(environments[e].first_block, job.first_block);
-    let end = min(environments[e].first_block + environments[e].blocks, job.first_block + job.rows / ROW_BLOCK);
+    let here = environments[environment];
+    let begin = max(here.first_block, job.first_block);
+    let end = min(here.first_block + here.blocks, job.first_block + job.rows / ROW_BLOCK);
     let rows = vec2<u32>(begin - job.first_block, max(begin, end) - job.first_block) * ROW_BLOCK;
     var tile = Tile();
     // Part 0 holds the adjoint of the tilt for all pairs: nothing without a tilt.
-    for (part = select(0u, 1u, ALL_PAIRS && !TILTED); part < OUTER_PARTS; part++) {
+    for (var at = select(0u, 1u, ALL_PAIRS && !TILTED); at < OUTER_PARTS; at++) {
+        part = at;
+        choose_sum(here);
         sum_outer(&tile, row_tile, column_tile, rows, thread);
     }
     store_tile(tile, row_tile, column_tile, thread);

@@ -1,12 +1,25 @@
 // 2/pairs times R_z, R_m or R_w of a row; padding rows have no sums.
-#use rows
 #use sums
 
+var<private> factor: f32;
+var<private> which: u32;
+var<private> sample_end: u32; // of the environment's samples within the span
+
+fn choose_sum(here: Environment) {
+    var ratio = 1.0;
+    which = SUM_W;
+    if (part == 1u) {
+        which = SUM_Z;
+        ratio = job.z_factor;
+    }
+    if (part == 2u) {
+        which = SUM_M;
+        ratio = job.m_factor;
+    }
+    factor = 2.0 * here.weight * ratio;
+    sample_end = here.first_block * ROW_BLOCK + here.rows - job.first_block * ROW_BLOCK;
+}
+
 fn weighted_sum(row: u32, quad: u32) -> vec4<f32> {
-    let block = block_of(row);
-    if (!is_sample(row, block)) { return vec4<f32>(0.0); }
-    let two = 2.0 * block.weight;
-    if (part == 1u) { return two * job.z_factor * sum_of(row, SUM_Z, quad); }
-    if (part == 2u) { return two * job.m_factor * sum_of(row, SUM_M, quad); }
-    return two * sum_of(row, SUM_W, quad);
+    return select(vec4<f32>(0.0), factor * sum_of(row, which, quad), row < sample_end);
 }

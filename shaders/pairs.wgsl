@@ -1,6 +1,6 @@
 // Stage `pairs`: the `linear` estimator. Neighbouring rows meet; from a few inner products come the pair's term and
-// the coefficients of its adjoints, which `adjoint` spreads over the coordinates. A workgroup takes a block of 32
-// pairs with 8 threads each. A pair with a padding row weighs 0.
+// the coefficients of its adjoints, which `adjoint` spreads over the coordinates. A workgroup takes four pairs
+// with 64 threads each. A pair with a padding row weighs 0.
 #bind x, work, diffusion, columns
 #use grid
 #use rows
@@ -9,7 +9,9 @@
 #use objective
 #use diffusion
 
-var<workgroup> first_dots: array<vec4<f32>, 256>;  // (32 pairs, 8 lanes): |r|², v, g, m
+const LANES: u32 = 512u / GROUP_ROWS;
+
+var<workgroup> first_dots: array<vec4<f32>, 256>;  // (4 pairs, 64 lanes): |r|², v, g, m
 var<workgroup> second_dots: array<vec4<f32>, SECOND_DOTS>; // π, π', w, ⟨x, y⟩
 var<workgroup> third_dots: array<vec2<f32>, THIRD_DOTS>;  // ⟨b, y⟩, ⟨b', x⟩
 
@@ -17,9 +19,9 @@ var<workgroup> third_dots: array<vec2<f32>, THIRD_DOTS>;  // ⟨b, y⟩, ⟨b', 
 fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
     let group = group_of(id);
     if (group >= job.groups) { return; }
-    let pair = thread / 8u;
-    let lane = thread % 8u;
-    let row = group * ROW_BLOCK + 2u * pair;
+    let pair = thread / LANES;
+    let lane = thread % LANES;
+    let row = group * GROUP_ROWS + 2u * pair;
     let block = block_of(row);
     let e = block.environment;
     let here = row * job.work_stride;
@@ -27,7 +29,7 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) t
     var one = vec4<f32>(0.0);
     var two = vec4<f32>(0.0);
     var three = vec2<f32>(0.0);
-    for (var k = lane; k < job.stride; k += 8u) {
+    for (var k = lane; k < job.stride; k += LANES) {
         let px = x[row * job.stride + k];
         let py = x[(row + 1u) * job.stride + k];
         let b = work[here + job.at_b + k];
@@ -42,7 +44,7 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) t
     first_dots[thread] = one;
     if (QUADRATIC || LINEAR) { second_dots[thread] = two; }
     if (QUADRATIC && LINEAR) { third_dots[thread] = three; }
-    for (var half = 4u; half >= 1u; half /= 2u) {
+    for (var half = LANES / 2u; half >= 1u; half /= 2u) {
         workgroupBarrier();
         if (lane < half) {
             first_dots[thread] += first_dots[thread + half];
@@ -95,9 +97,11 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) t
     }
     workgroupBarrier();
     if (lane == 0u) { first_dots[pair] = totals; }
-    for (var half = 16u; half >= 1u; half /= 2u) {
+    for (var half = GROUP_ROWS / 4u; half >= 1u; half /= 2u) {
         workgroupBarrier();
         if (thread < half) { first_dots[thread] += first_dots[thread + half]; }
     }
-    if (thread == 0u) { columns[(job.first_block + group) * job.columns_stride] = first_dots[0]; }
+    if (thread == 0u) {
+        columns[job.at_terms + job.first_block * (ROW_BLOCK / GROUP_ROWS) + group] = first_dots[0];
+    }
 }

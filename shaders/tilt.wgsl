@@ -1,26 +1,22 @@
 // Stage `tilt`: reads b out of the MLP's activations, and moves the kernel's ω from the pairs into each sample's
 // drift: b̃ = b − θ τ a x, with rest = ⟨b̃, a x⟩ (SKDS, linear part) or ζ (KDS). See src/engine/cpu/tilt.rs.
-// A workgroup takes 32 rows with 8 threads each.
+// A workgroup takes 8 rows with 32 threads each.
 #bind x, work, parameters, diffusion
 #use grid
 #use rows
 #use diffusion
 
-var<workgroup> partial: array<vec4<f32>, 256>; // (32 rows, 8 lanes): |x|², ⟨b, x⟩ or ⟨b, a x⟩, ⟨x, a x⟩ or |a x|²
+const LANES: u32 = 256u / GROUP_ROWS;
+
+var<workgroup> partial: array<vec4<f32>, 256>; // (8 rows, 32 lanes): |x|², ⟨b, x⟩ or ⟨b, a x⟩, ⟨x, a x⟩ or |a x|²
 
 // b_j = biases_j + shift_j + ⟨output_j, units of network j⟩ − x_j for four j.
 fn read_out(row: u32, e: u32, k: u32) -> vec4<f32> {
     var sum = vec4<f32>(0.0);
     let units = row * job.work_stride + job.at_hidden;
     for (var unit = 0u; unit < job.hidden; unit++) {
-        let u = vec4<u32>(4u * k, 4u * k + 1u, 4u * k + 2u, 4u * k + 3u) * job.hidden + unit;
-        let value = vec4<f32>(
-            work[units + u.x / 4u][u.x % 4u], work[units + u.y / 4u][u.y % 4u],
-            work[units + u.z / 4u][u.z % 4u], work[units + u.w / 4u][u.w % 4u]);
-        let weight = vec4<f32>(
-            parameters[job.at_output + u.x / 4u][u.x % 4u], parameters[job.at_output + u.y / 4u][u.y % 4u],
-            parameters[job.at_output + u.z / 4u][u.z % 4u], parameters[job.at_output + u.w / 4u][u.w % 4u]);
-        sum = fma(value, weight, sum);
+        let at = unit * job.stride + k;
+        sum = fma(work[units + at], parameters[job.at_output + at], sum);
     }
     let offset = parameters[job.at_biases + k] + parameters[job.at_shift + e * job.stride + k];
     return sum + (offset - x[row * job.stride + k]);
@@ -30,12 +26,12 @@ fn read_out(row: u32, e: u32, k: u32) -> vec4<f32> {
 fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
     let group = group_of(id);
     if (group >= job.groups) { return; }
-    let row = group * 32u + thread / 8u;
-    let lane = thread % 8u;
+    let row = group * GROUP_ROWS + thread / LANES;
+    let lane = thread % LANES;
     let e = block_of(row).environment;
     let record = row * job.work_stride;
     var sum = vec4<f32>(0.0);
-    for (var k = lane; k < job.stride; k += 8u) {
+    for (var k = lane; k < job.stride; k += LANES) {
         var b: vec4<f32>;
         if (MLP) {
             b = read_out(row, e, k);
@@ -55,7 +51,7 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) t
     }
     if (TILTED) {
         partial[thread] = sum;
-        for (var half = 4u; half >= 1u; half /= 2u) {
+        for (var half = LANES / 2u; half >= 1u; half /= 2u) {
             workgroupBarrier();
             if (lane < half) { partial[thread] += partial[thread + half]; }
         }
@@ -63,7 +59,7 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) t
         let total = partial[thread - lane];
         let tau = 1.0 / (1.0 + total.x);
         let factor = TILT_SHARE * tau;
-        for (var k = lane; k < job.stride; k += 8u) {
+        for (var k = lane; k < job.stride; k += LANES) {
             let ax = spread(row, e, k, x[row * job.stride + k]);
             work[record + job.at_b + k] -= factor * ax;
         }

@@ -6,12 +6,10 @@
 #use diffusion_rows
 #use sums
 
-fn left(row: u32, k: u32) -> vec4<f32> {
-    if (k >= job.stride) { return vec4<f32>(0.0); }
-    return job.z_factor * sum_of(row, SUM_Z, k);
-}
+fn left_at(row: u32) -> u32 { return row; }
+fn left(row: u32, k: u32) -> vec4<f32> { return sum_of(row, SUM_Z, k); }
 
 fn store(row: u32, column: u32, value: vec4<f32>) {
     if (column >= job.stride) { return; }
-    work[row * job.work_stride + job.at_left + column] = value;
+    work[row * job.work_stride + job.at_left + column] = job.z_factor * unpadded(value, column, job.dim);
 }

@@ -1,3 +1,7 @@
-// γ(z) = tanh z = 2 sigmoid(2z) − 1: the builtin overflows for large z on some devices.
-fn activate(z: vec4<f32>) -> vec4<f32> { return 2.0 / (1.0 + exp(-2.0 * z)) - 1.0; }
+// γ(z) = tanh z = ± (1 − e^−2|z|) / (1 + e^−2|z|): the builtin overflows for large z on some devices, and this cannot.
+fn activate(z: vec4<f32>) -> vec4<f32> {
+    let small = exp(-2.0 * abs(z));
+    let size = (1.0 - small) / (1.0 + small);
+    return select(-size, size, z >= vec4<f32>(0.0));
+}
 fn slope(value: vec4<f32>) -> vec4<f32> { return 1.0 - value * value; }

@@ -20,6 +20,12 @@ pub fn evaluate(module: &Module, name: &str, arguments: &[f64], job: &dyn Fn(&st
     Call { module, function, arguments, job }.value(returned.expect("a value is returned"))
 }
 
+/// Of an exponential: a shader has no infinity, so none may be relied on.
+fn within_f32(value: f64) -> f64 {
+    assert!(value <= f64::from(f32::MAX), "an exponential overflows f32");
+    value
+}
+
 struct Call<'a> {
     module: &'a Module,
     function: &'a Function,
@@ -57,6 +63,7 @@ impl Call<'_> {
                     BinaryOperator::Multiply => left * right,
                     BinaryOperator::Divide => left / right,
                     BinaryOperator::Greater => truth(left > right),
+                    BinaryOperator::GreaterEqual => truth(left >= right),
                     BinaryOperator::Less => truth(left < right),
                     other => panic!("operator {other:?} is not known here"),
                 }
@@ -67,7 +74,8 @@ impl Call<'_> {
             Expression::Math { fun, arg, arg1, .. } => {
                 let (first, second) = (self.number(*arg), arg1.map(|arg| self.number(arg)));
                 match (fun, second) {
-                    (MathFunction::Exp, None) => first.exp(),
+                    (MathFunction::Abs, None) => first.abs(),
+                    (MathFunction::Exp, None) => within_f32(first.exp()),
                     (MathFunction::Log, None) => first.ln(),
                     (MathFunction::Sqrt, None) => first.sqrt(),
                     (MathFunction::InverseSqrt, None) => first.sqrt().recip(),

@@ -170,6 +170,32 @@ fn many_spans_and_short_dispatches_match_the_cpu() {
     expect_none(bad);
 }
 
+/// Products in tiles of 128 × 128, which problems of this size are too small for.
+#[test]
+fn wide_tiles_match_the_cpu() {
+    let engine = gpu_engine();
+    let engine = engine.with_bounds(Bounds { wide_tiles: 1, ..gpu_engine().bounds() });
+    let spans =
+        gpu_engine().with_bounds(Bounds { wide_tiles: 1, binding_bytes: 96 << 10, ..gpu_engine().bounds() });
+    let mut bad = Vec::new();
+    for (sizes, d) in
+        [(vec![2], 1), (vec![301, 130, 67], 33), (vec![129], 70), (vec![65, 200], 131), (vec![90], 16)]
+    {
+        let data = random_data(17, &sizes, d);
+        for (_, activation, full) in [SHAPES[0], SHAPES[1], SHAPES[2]] {
+            for estimator in [Estimator::Linear, Estimator::U] {
+                let kernel = KernelKind::Rbf.with_bandwidth((d as f64).sqrt()).unwrap();
+                let spec = LossSpec { objective: Objective::Skds, kernel, estimator };
+                bad.extend(differences(&engine, &data, &spec, activation, full));
+                if d == 33 {
+                    bad.extend(differences(&spans, &data, &spec, activation, full));
+                }
+            }
+        }
+    }
+    expect_none(bad);
+}
+
 #[test]
 fn far_from_the_origin_distances_do_not_cancel() {
     let engine = gpu_engine();
@@ -229,8 +255,8 @@ fn perturbed_shaders_are_noticed() {
         ),
         (
             "diffusion_full",
-            "scale * parameters",
-            "1.002 * scale * parameters",
+            "scale * unpadded",
+            "1.002 * scale * unpadded",
             spec(Skds, Rbf, Linear),
             None,
             true,
@@ -244,7 +270,7 @@ fn perturbed_shaders_are_noticed() {
             true,
         ),
         ("drift", "low.y", "low.x", spec(Skds, Rbf, Linear), None, false),
-        ("drift", "1.0 / (1.0 + exp(-z))", "1.0 / (1.01 + exp(-z))", spec(Skds, Rbf, Linear), sigmoid, false),
+        ("drift", "/ (1.0 + small)", "/ (1.01 + small)", spec(Skds, Rbf, Linear), sigmoid, false),
         ("spread", "return x[", "return 1.01 * x[", spec(Kds, Rbf, Linear), None, true),
         ("tilt", "sqrt(tau)", "tau", spec(Skds, TiltedRbf, Linear), None, false),
         ("pairs", "0.25 *", "0.26 *", spec(Skds, Rbf, Linear), None, false),
@@ -264,8 +290,8 @@ fn perturbed_shaders_are_noticed() {
         ("backward", "high.w", "high.z", spec(Skds, Rbf, Linear), None, false),
         (
             "outer",
-            "work[record + job.at_left",
-            "1.01 * work[record + job.at_left",
+            "return work[(row + lane)",
+            "return 1.01 * work[(row + lane)",
             spec(Kds, Rbf, Linear),
             None,
             true,
@@ -279,7 +305,7 @@ fn perturbed_shaders_are_noticed() {
             false,
         ),
         ("symmetric", "4.0 * trace_bars.z", "4.1 * trace_bars.z", spec(Skds, Rbf, Linear), None, true),
-        ("noise", "exp(parameters", "1.01 * exp(parameters", spec(Skds, Rbf, Linear), None, true),
+        ("noise", "return parameters[at", "return 1.01 * parameters[at", spec(Skds, Rbf, Linear), None, true),
         ("finish", "2.0 * alpha * traces.z", "2.1 * alpha * traces.z", spec(Skds, Rbf, Linear), None, false),
     ] {
         assert_eq!(
@@ -310,4 +336,34 @@ fn twice_the_same_run_gives_the_same_bytes() {
             assert!(runs[0] == runs[1] && runs[1] == runs[2], "{spec:?}");
         }
     }
+}
+
+/// Equal terms are the worst case of a sum: every addition rounds the same way. Long sums are therefore cut into runs, so
+/// that over a million columns the error stays where it is here.
+#[test]
+fn long_sums_over_pairs_are_cut_into_short_ones() {
+    let n = 4096;
+    let data = Dataset::from_environments(vec![Matrix::full(n, 1, 0.0)]).unwrap();
+    let mut parameters = random_parameters(20, 1, 1, None, false);
+    for (name, values) in parameters.tensors_mut() {
+        // b is 0.1 everywhere, and there is next to no noise.
+        values.fill(f64::from(match name {
+            "biases" => 0.1f32,
+            "log_noise" => -4.0,
+            _ => 0.0,
+        }));
+    }
+    let kernel = KernelKind::Rbf.with_bandwidth(1.0).unwrap();
+    let spec = LossSpec { objective: Objective::Skds, kernel, estimator: Estimator::V };
+    let (expected, _) = evaluate::<f64>(&data, &spec, &parameters).unwrap();
+    // One part: a small problem's columns are cut for the device's sake already.
+    let bounds = Bounds { busy_groups: 1, ..gpu_engine().bounds() };
+    let error = |engine: &GpuEngine| {
+        let (found, _) = on_gpu(engine, &data, &spec, &parameters.cast());
+        (found - expected).abs() / expected
+    };
+    let engine = gpu_engine().with_bounds(bounds);
+    assert!(error(&engine) < 1e-5, "{}", error(&engine));
+    let whole = engine.with_edit("all_pairs", "const RUN: u32 = 32u;", "const RUN: u32 = 1000000u;");
+    assert!(error(&whole) > 2e-5, "{}", error(&whole));
 }

@@ -26,6 +26,7 @@ fn run(loss: &mut GpuLoss, parameters: &Parameters<f32>, gradient: bool) -> (f64
         submissions: after.submissions - before.submissions,
         uploaded: after.uploaded - before.uploaded,
         read_back: after.read_back - before.read_back,
+        idle: after.idle - before.idle,
     };
     (value, spent)
 }
@@ -74,6 +75,20 @@ fn eleven_environments_take_at_most_eight_dispatches_and_few_bytes() {
             assert!(spent.uploaded >= 4 * numbers as u64 && spent.uploaded <= 8 * numbers as u64);
         }
     }
+}
+
+/// While the host waits for one submission, the device has the next.
+#[test]
+fn two_submissions_are_under_way() {
+    let engine = gpu_engine();
+    let engine = engine.with_bounds(Bounds { dispatch_flops: 1e6, ..gpu_engine().bounds() });
+    let data = random_data(38, &[200], 6);
+    let parameters: Parameters<f32> = random_parameters(39, 6, 1, None, false).cast();
+    let mut loss = engine.load_gpu(&data, &rbf(Objective::Skds, Estimator::U)).unwrap();
+    run(&mut loss, &parameters, true);
+    let (_, spent) = run(&mut loss, &parameters, true);
+    assert!(spent.submissions > 4, "{spent:?}");
+    assert_eq!(spent.idle, 1, "{spent:?}");
 }
 
 #[test]
@@ -128,7 +143,7 @@ fn what_does_not_fit_is_refused_before_anything_is_allocated() {
         problem.to_string()
     };
     let sentence = refusal(gpu_engine().with_budget(100_000));
-    assert!(sentence.contains("needs 2.5 MiB"), "{sentence}");
+    assert!(sentence.contains("needs 2.6 MiB"), "{sentence}");
     assert!(sentence.contains("expected at most its budget of 100000 bytes"), "{sentence}");
     let engine = gpu_engine();
     let bounds = Bounds { binding_bytes: 4096, ..engine.bounds() };
@@ -189,8 +204,8 @@ fn infinite_results_are_errors_that_name_what_is_infinite() {
     // A loss that is fine and a gradient that is not.
     let engine = gpu_engine().with_edit(
         "finish",
-        "gradient[job.at_biases + k] = bias_sum",
-        "gradient[job.at_biases + k] = exp(bias_sum * 0.0 + 200.0)",
+        "put_gradient(job.at_biases + k, bias_sum)",
+        "put_gradient(job.at_biases + k, exp(bias_sum * 0.0 + 200.0))",
     );
     let (data, parameters) = small();
     let mut loss = engine.load_gpu(&data, &rbf(Objective::Skds, Estimator::Linear)).unwrap();

@@ -37,7 +37,9 @@ fn differences(stage: &Stage, composed: &Composed) -> Vec<String> {
     let mut layouter = Layouter::default();
     layouter.update(module.to_ctx()).expect("a valid module has a layout");
     let entry = &module.entry_points[0];
-    if module.entry_points.len() != 1 || entry.name != "main" || entry.workgroup_size != [stage.threads, 1, 1]
+    if module.entry_points.len() != 1
+        || entry.name != "main"
+        || entry.workgroup_size != [composed.threads, 1, 1]
     {
         found.push(format!("{}: {} by {:?}", composed.label, entry.name, entry.workgroup_size));
     }
@@ -134,7 +136,10 @@ fn a_shader_that_differs_is_noticed() {
             "var<storage, read> diffusion: array<vec4<f32>>; var<private> columns: array<vec4<f32>, 8>;",
         ),
         ("@group(0) @binding(4) var<storage, read> blocks", "// "),
-        ("columns[(job.first_block + group) * job.columns_stride] = first_dots[0];", "_ = columns[0];"),
+        (
+            "columns[job.at_terms + job.first_block * (ROW_BLOCK / GROUP_ROWS) + group] = first_dots[0];",
+            "_ = columns[0];",
+        ),
         ("term(phi, dots)", "term(phi)"),
         ("array<vec4<f32>, 256>", "array<vec4<f32>, 2048>"),
     ] {
@@ -151,6 +156,8 @@ const CHOICE: Choice = Choice {
     estimator: Estimator::Linear,
     activation: None,
     full: false,
+    wide: false,
+    split: false,
 };
 
 /// The largest difference between the shader of one kernel and another kernel's derivatives, relative to these.
@@ -196,7 +203,8 @@ fn the_chosen_activation_is_in_the_shader_with_its_slope() {
     for activation in [None, Some(Activation::Sigmoid), Some(Activation::Tanh), Some(Activation::Relu)] {
         let composed = Choice { activation, ..CHOICE }.compose(&stages::ADJOINT).unwrap();
         let (module, _) = parse(&composed).unwrap();
-        for z in [-2.0, -0.3, 0.4, 1.7] {
+        // Far out, too, where an exponential of the wrong sign overflows.
+        for z in [-500.0, -2.0, -0.3, 0.4, 1.7, 500.0] {
             let expected = |z: f64| match activation {
                 None => z,
                 Some(Activation::Sigmoid) => sigmoid(z),

@@ -246,7 +246,7 @@ fn a_step_uploads_and_reads_nothing() {
     let parameters = random_parameters(43, 5, 2, None, false);
     let engine = gpu_engine();
     for (batches, dispatches) in
-        [(None, 7 + 4), (Some(Batches { seed: 1, rows: 30, environments: 1 }), 8 + 4)]
+        [(None, 7 + 2), (Some(Batches { seed: 1, rows: 30, environments: 1 }), 8 + 2)]
     {
         let penalty = Some(Penalty::new(PenaltyKind::Both, 0.1));
         let spec = TrainingSpec { loss: spec(Estimator::Linear), penalty, optimiser: ADAM.into(), batches };

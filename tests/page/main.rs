@@ -1,5 +1,6 @@
 //! The page of `skds serve` in a real browser, used as a person would: data in, a fit, an intervention.
 
+#[path = "../common/chromium.rs"]
 mod chromium;
 
 use chromium::{Browser, Process, after_mark};

@@ -27,6 +27,15 @@ pub struct Traffic {
     pub uploaded: u64,
     /// Bytes read back.
     pub read_back: u64,
+    /// Submissions that found the device idle, because the host had waited for all before them.
+    pub idle: u64,
+}
+
+/// What was handed to the device, to wait for.
+pub(super) struct Submission {
+    index: wgpu::SubmissionIndex,
+    /// How many there were then, itself included.
+    number: u64,
 }
 
 /// A pipeline with the layout of its bindings.
@@ -43,6 +52,8 @@ pub(super) struct Context {
     name: String,
     lost: Arc<Mutex<Option<String>>>,
     traffic: Mutex<Traffic>,
+    /// How many submissions are known to be done.
+    done: Mutex<u64>,
     pipelines: Mutex<HashMap<String, Arc<Pipeline>>>,
 }
 
@@ -74,7 +85,8 @@ impl Context {
         device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| {
             locked(&note).get_or_insert(error.to_string());
         }));
-        Ok(Context { device, queue, name, lost, traffic: Mutex::default(), pipelines: Mutex::default() })
+        let (traffic, done, pipelines) = Default::default();
+        Ok(Context { device, queue, name, lost, traffic, done, pipelines })
     }
 
     /// The adapter's name.
@@ -244,16 +256,32 @@ impl Context {
     }
 
     /// Hands commands to the device.
-    pub(super) fn submit(&self, commands: CommandBuffer) -> Result<()> {
-        self.guarded(DeviceFailure::Driver, || self.queue.submit([commands]))?;
-        locked(&self.traffic).submissions += 1;
-        Ok(())
+    pub(super) fn submit(&self, commands: CommandBuffer) -> Result<Submission> {
+        let index = self.guarded(DeviceFailure::Driver, || self.queue.submit([commands]))?;
+        let mut traffic = locked(&self.traffic);
+        traffic.idle += u64::from(*locked(&self.done) == traffic.submissions);
+        traffic.submissions += 1;
+        Ok(Submission { index, number: traffic.submissions })
     }
 
     /// Waits until everything submitted is done.
     pub(super) fn wait(&self) -> Result<()> {
-        self.guarded(DeviceFailure::Driver, || self.device.poll(wgpu::PollType::wait_indefinitely()))?
+        let number = locked(&self.traffic).submissions;
+        self.wait_until(wgpu::PollType::wait_indefinitely(), number)
+    }
+
+    /// Waits until this and everything submitted before is done.
+    pub(super) fn wait_for(&self, submission: &Submission) -> Result<()> {
+        let index = Some(submission.index.clone());
+        let poll = wgpu::PollType::Wait { submission_index: index, timeout: None };
+        self.wait_until(poll, submission.number)
+    }
+
+    fn wait_until(&self, poll: wgpu::PollType, number: u64) -> Result<()> {
+        self.guarded(DeviceFailure::Driver, || self.device.poll(poll))?
             .map_err(|e| self.failure(DeviceFailure::Driver(e.to_string())))?;
+        let mut done = locked(&self.done);
+        *done = number.max(*done);
         Ok(())
     }
 

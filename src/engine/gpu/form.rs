@@ -37,7 +37,7 @@ impl Form {
         Ok(Form { dim: parameters.dim(), environments, hidden, full })
     }
 
-    /// What shaders are composed by.
+    /// What shaders are composed by; the plan decides on tiles.
     pub fn choice(&self, spec: &LossSpec) -> Choice {
         Choice {
             objective: spec.objective,
@@ -45,6 +45,8 @@ impl Form {
             estimator: spec.estimator,
             activation: self.hidden.map(|(activation, _)| activation),
             full: self.full,
+            wide: false,
+            split: false,
         }
     }
 
@@ -58,12 +60,13 @@ impl Form {
         self.hidden.map_or(1, |(_, h)| h)
     }
 
-    /// Rows of the weights.
+    /// Rows of the weights. The first units of all variables come first, padded to whole quads, then the second ones: so
+    /// neighbouring threads read neighbouring networks.
     pub fn units(&self) -> u64 {
-        (self.dim * self.units_per_variable()) as u64
+        4 * self.unit_stride()
     }
 
-    /// Quads of a row of units: whole groups of four networks.
+    /// Quads of a row of units.
     pub fn unit_stride(&self) -> u64 {
         self.stride() * self.units_per_variable() as u64
     }
@@ -90,18 +93,21 @@ impl Form {
         (places, next)
     }
 
-    /// Where the tensor of this name begins, in quads, and the length of its rows, in numbers.
-    pub fn place(&self, tensor: &str) -> Option<(u64, usize)> {
+    /// Where the tensor of this name lies.
+    pub fn place(&self, tensor: &str) -> Option<Place> {
         let (places, _) = self.places();
-        let (d, units) = (self.dim, self.dim * self.units_per_variable());
+        let (stride, d) = (4 * self.stride() as usize, self.dim);
+        let plain =
+            |first| Place { first: 4 * first as usize, width: d, stride, hidden: 1, variables: stride };
+        let hidden = self.units_per_variable();
         Some(match tensor {
-            "weights" | "hidden_weights" => (places.weights, d),
-            "hidden_biases" => (places.hidden_biases, units),
-            "output_weights" => (places.output, units),
-            "biases" => (places.biases, d),
-            "log_noise" | "noise" => (places.noise, d),
-            "shift" => (places.shift, d),
-            "log_scale" => (places.scale, d),
+            "weights" | "hidden_weights" => Place { hidden, ..plain(places.weights) },
+            "hidden_biases" => Place { width: 1, stride: 1, hidden, ..plain(places.hidden_biases) },
+            "output_weights" => Place { width: 1, stride: 1, hidden, ..plain(places.output) },
+            "biases" => plain(places.biases),
+            "log_noise" | "noise" => plain(places.noise),
+            "shift" => plain(places.shift),
+            "log_scale" => plain(places.scale),
             _ => return None,
         })
     }
@@ -166,6 +172,28 @@ impl Form {
             m_factor,
             ..Job::default()
         }
+    }
+}
+
+/// Where the rows of a tensor lie among the numbers of `parameters`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The first number.
+    first: usize,
+    /// Numbers of a row.
+    pub width: usize,
+    /// Numbers from a row to the next one on the device.
+    stride: usize,
+    /// How many rows of each variable follow each other in the tensor: units of its network.
+    hidden: usize,
+    /// Rows of a unit on the device.
+    variables: usize,
+}
+
+impl Place {
+    /// Where row `row` of the tensor begins.
+    pub fn row(&self, row: usize) -> usize {
+        self.first + (row % self.hidden * self.variables + row / self.hidden) * self.stride
     }
 }
 

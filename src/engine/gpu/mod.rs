@@ -8,7 +8,7 @@
 pub mod compose;
 mod context;
 mod form;
-mod pack;
+pub mod pack;
 mod panics;
 pub mod plan;
 mod session;

@@ -1,7 +1,11 @@
 //! Between the host's arrays and the device's rows of vec4, padded with zeros.
 
 use super::form::Form;
+use super::plan::{DispatchPlan, Span};
+use super::shared::{Block, ROW_BLOCK};
 use crate::Scalar;
+use crate::data::Dataset;
+use crate::engine::LossSpec;
 use crate::model::Parameters;
 use glam::Vec4;
 
@@ -23,29 +27,63 @@ pub(super) fn rows(values: impl Iterator<Item = f32>, width: usize) -> Vec<Vec4>
     quads
 }
 
+/// The samples of a span's rows, with rows of zeros where an environment's last block is not full.
+pub fn samples(data: &Dataset, plan: &DispatchPlan, span: Span) -> Vec<Vec4> {
+    let (stride, block) = (data.dim().div_ceil(4), ROW_BLOCK as usize);
+    let mut packed: Vec<Vec4> = Vec::with_capacity(span.rows() as usize * stride);
+    for at in span.first_block..span.first_block + span.blocks {
+        let Block { environment, first_block, rows: samples, .. } = plan.blocks[at as usize];
+        let first = (at as usize - first_block as usize) * block;
+        let last = (first + block).min(samples as usize);
+        let start = data.rows(environment as usize).start;
+        let values = (start + first..start + last).flat_map(|i| data.samples().row(i));
+        packed.extend(rows(values.map(|v| *v as f32), data.dim()));
+        packed.resize((at - span.first_block + 1) as usize * block * stride, Vec4::ZERO);
+    }
+    packed
+}
+
+/// A point within each environment's samples.
+pub fn centres(data: &Dataset, form: &Form, spec: &LossSpec) -> Vec<Vec4> {
+    let d = data.dim();
+    // A tilted kernel with a full diffusion needs a x itself; otherwise a point among the samples serves better.
+    let at_origin = form.full && spec.kernel.kind().traits().tilted;
+    let centre = |e: usize| if at_origin { vec![0.0; d] } else { data.means(e) };
+    rows((0..data.environments()).flat_map(centre).map(|v| v as f32), d)
+}
+
 /// All parameters as the device holds them.
-pub(super) fn parameters<T: Scalar>(parameters: &Parameters<T>, form: &Form) -> Vec<Vec4> {
+pub fn parameters<T: Scalar>(parameters: &Parameters<T>, form: &Form) -> Vec<Vec4> {
     let mut quads = vec![Vec4::ZERO; form.places().1 as usize];
+    let numbers: &mut [f32] = bytemuck::cast_slice_mut(&mut quads);
     for tensor in parameters.tensors() {
-        if let Some((place, width)) = form.place(tensor.name) {
-            let packed = rows(tensor.values.iter().map(|v| v.to_f64() as f32), width);
-            quads[place as usize..place as usize + packed.len()].copy_from_slice(&packed);
+        let Some(place) = form.place(tensor.name) else { continue };
+        for (row, values) in tensor.values.chunks(place.width).enumerate() {
+            let out = &mut numbers[place.row(row)..][..values.len()];
+            out.iter_mut().zip(values).for_each(|(out, value)| *out = value.to_f64() as f32);
         }
     }
     quads
 }
 
-/// The way back.
-pub(super) fn unpack<T: Scalar>(quads: &[f32], form: &Form, parameters: &mut Parameters<T>) {
+/// The way back: numbers of the device's parameters, or of their gradient, into `parameters`.
+pub fn unpack<T: Scalar>(numbers: &[f32], form: &Form, parameters: &mut Parameters<T>) {
     for (name, values) in parameters.tensors_mut() {
-        if let Some((place, width)) = form.place(name) {
-            let stride = width.next_multiple_of(4);
-            let rows = quads[place as usize * 4..].chunks(stride);
-            for (out, row) in values.chunks_mut(width).zip(rows) {
-                out.iter_mut().zip(row).for_each(|(out, value)| *out = T::from_f64(f64::from(*value)));
-            }
+        let Some(place) = form.place(name) else { continue };
+        for (row, out) in values.chunks_mut(place.width).enumerate() {
+            let values = &numbers[place.row(row)..][..out.len()];
+            out.iter_mut().zip(values).for_each(|(out, value)| *out = T::from_f64(f64::from(*value)));
         }
     }
+}
+
+/// A bit per packed number: whether it is 1.
+pub(super) fn bits(quads: &[Vec4]) -> Vec<u32> {
+    let numbers: &[f32] = bytemuck::cast_slice(quads);
+    let word = |numbers: &[f32]| {
+        numbers.iter().enumerate().fold(0, |bits, (at, value)| bits | u32::from(*value == 1.0) << at)
+    };
+    numbers.chunks(32).map(word).collect()
 }
 
 /// The name and position of the parameter that number `at` of the packed parameters is, if it is one.
@@ -55,11 +93,10 @@ pub(super) fn name_of<T: Scalar>(
     at: usize,
 ) -> Option<(&'static str, usize)> {
     parameters.tensors().iter().find_map(|tensor| {
-        let (place, width) = form.place(tensor.name)?;
-        let stride = width.next_multiple_of(4);
-        let (first, count) = (place as usize * 4, tensor.values.len() / width * stride);
-        let inside = at >= first && at < first + count && (at - first) % stride < width;
-        inside.then(|| (tensor.name, (at - first) / stride * width + (at - first) % stride))
+        let place = form.place(tensor.name)?;
+        let has = |row: &usize| (place.row(*row)..place.row(*row) + place.width).contains(&at);
+        let row = (0..tensor.values.len() / place.width).find(has)?;
+        Some((tensor.name, row * place.width + at - place.row(row)))
     })
 }
 

@@ -8,6 +8,10 @@ use encase::ShaderType;
 pub const ROW_BLOCK: u32 = 64;
 /// Rows and columns of a tile of a matrix product.
 pub const TILE: u32 = 64;
+/// The same where there are enough tiles to keep a device busy.
+pub const WIDE_TILE: u32 = 128;
+/// Rows of a workgroup where a row has many threads: `draw`, `tilt`, `pairs`. A block of rows makes eight workgroups.
+pub const GROUP_ROWS: u32 = 8;
 /// Depth of a tile of a matrix product.
 pub const DEPTH: u32 = 16;
 /// Workgroups per row of a folded dispatch: what every device allows in one dimension.
@@ -97,7 +101,7 @@ shared_struct! {
         dim: u32,
         /// Quads of a row of d numbers.
         stride: u32,
-        /// Rows of the weights: d, or d·h.
+        /// Rows of the weights, with padding: unit by unit, in each the variables rounded up to whole quads.
         units: u32,
         /// Quads of a row of units.
         unit_stride: u32,
@@ -125,7 +129,9 @@ shared_struct! {
         at_traces: u32,
         /// Quads of a block's record in `columns` and an environment's in `totals`.
         columns_stride: u32,
-        /// Σ ∂/∂b in it.
+        /// Where in `columns` the terms of `pairs` lie.
+        at_terms: u32,
+        /// Σ ∂/∂b in a record of `columns`.
         at_bar_sum: u32,
         /// Σ ∂/∂α.
         at_alpha_sum: u32,
@@ -177,8 +183,6 @@ shared_struct! {
         groups: u32,
         /// Quads of parameters.
         quads: u32,
-        /// Partial losses to check.
-        losses: u32,
         /// d.
         dim: u32,
         /// Quads of a row of d numbers.
@@ -193,6 +197,8 @@ shared_struct! {
         outgoing: u32,
         /// λ/d².
         strength: f32,
+        /// Whether effects have multipliers other than 1.
+        weighted: u32,
         /// Adam's step size.
         learning_rate: f32,
         /// Adam's decay of the mean.
@@ -250,13 +256,7 @@ shared_struct! {
 
 /// The constants that every shader may use.
 pub fn constants() -> String {
-    declarations(&[
-        ("ROW_BLOCK", ROW_BLOCK),
-        ("TILE", TILE),
-        ("DEPTH", DEPTH),
-        ("TILE_QUADS", DEPTH * TILE / 4),
-        ("FOLD", FOLD),
-    ])
+    declarations(&[("ROW_BLOCK", ROW_BLOCK), ("GROUP_ROWS", GROUP_ROWS), ("DEPTH", DEPTH), ("FOLD", FOLD)])
 }
 
 /// The constants of the permutation that draws batches.

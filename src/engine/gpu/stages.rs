@@ -44,7 +44,7 @@ slots! {
     /// Where each environment's blocks are.
     Environments = "environments": "Environment", "(environments)";
     /// Sums over the rows of a block.
-    Columns = "columns": "vec4<f32>", "(blocks, columns_stride)";
+    Columns = "columns": "vec4<f32>", "(blocks, columns_stride), then terms of pairs (blocks, 8)";
     /// Sums over the blocks of an environment.
     Totals = "totals": "vec4<f32>", "(environments, columns_stride)";
     /// Sums over all pairs of a row.
@@ -61,8 +61,8 @@ slots! {
     Losses = "losses": "f32", "(environments, 16)";
     /// Adam's mean and mean square of each parameter.
     Moments = "moments": "vec4<f32>", "(quads of parameters, 2)";
-    /// 1 for a free parameter, 0 for a fixed one.
-    Free = "free": "vec4<f32>", "like parameters";
+    /// A bit per parameter: 1 for a free one, 0 for a fixed one.
+    Free = "free": "u32", "(quads of parameters / 8)";
     /// Steps taken, first bad entry of the gradient, first bad partial loss, whether training has stopped.
     State = "state": "atomic<u32>", "(4)";
     /// What the penalty's effects are multiplied with.
@@ -104,6 +104,10 @@ pub enum Axis {
     Model,
     /// Diagonal or full.
     Diffusion,
+    /// The size of a product's tiles.
+    Tile,
+    /// Whether ∂/∂W comes in parts.
+    Split,
 }
 
 /// One stage.
@@ -115,7 +119,7 @@ pub struct Stage {
     pub axes: &'static [Axis],
     /// The buffers it writes; the others that it binds are read.
     pub writes: &'static [Slot],
-    /// Threads of a workgroup.
+    /// Threads of a workgroup; a product with wide tiles has twice as many.
     pub threads: u32,
     /// The uniform with the numbers of a dispatch.
     pub uniform: Uniform,
@@ -166,7 +170,7 @@ stages! {
     /// Traces of a full a.
     TRACES = "traces" [] writes [Diffusion] by 256 Job;
     /// b, or the MLP's activations.
-    DRIFT = "drift" [Model] writes [Work] by 128 Job;
+    DRIFT = "drift" [Tile Model] writes [Work] by 128 Job;
     /// a x of every sample.
     SPREAD = "spread" [] writes [Work] by 128 Job;
     /// b̃ and rest.
@@ -180,27 +184,23 @@ stages! {
     /// ∂/∂b and sums over rows.
     ADJOINT = "adjoint" [Objective Kernel Estimator Model Diffusion] writes [Work Columns] by 256 Job;
     /// ∂/∂W.
-    BACKWARD = "backward" [Model] writes [Partials] by 128 Job;
+    BACKWARD = "backward" [Tile Split Model] writes [Partials Gradient State] by 128 Job;
     /// ∂/∂a.
     OUTER = "outer" [Objective Kernel Estimator] writes [ABar] by 128 Job;
     /// Sums over blocks and splits.
-    REDUCE = "reduce" [Estimator] writes [Totals Gradient Losses] by 256 Job;
+    REDUCE = "reduce" [Split Estimator] writes [Totals Gradient Losses State] by 256 Job;
     /// ∂/∂a + its transpose, ∂/∂log_scale.
-    SYMMETRIC = "symmetric" [] writes [Symmetric Gradient] by 256 Job;
+    SYMMETRIC = "symmetric" [] writes [Symmetric Gradient State] by 256 Job;
     /// ∂/∂noise.
-    NOISE = "noise" [] writes [Gradient] by 128 Job;
+    NOISE = "noise" [] writes [Gradient State] by 128 Job;
     /// The rest of the gradient.
-    FINISH = "finish" [Diffusion] writes [Gradient Losses] by 256 Job;
+    FINISH = "finish" [Diffusion] writes [Gradient Losses State] by 256 Job;
     /// The batch of a step.
     DRAW = "draw" [] writes [X Blocks Environments State] by 256 Training;
     /// Norms of outgoing groups.
     NORMS = "norms" [] writes [Norms] by 256 Training;
-    /// The penalty's value and subgradient.
-    PENALTY = "penalty" [] writes [Gradient Penalties] by 256 Training;
-    /// Counts the step and looks for NaN and infinity.
-    FINITE = "finite" [] writes [State] by 256 Training;
-    /// One Adam update.
-    ADAM = "adam" [] writes [Parameters Moments State] by 256 Training;
+    /// One Adam update with the penalty.
+    ADAM = "adam" [] writes [Parameters Moments State Penalties] by 256 Training;
     /// One step of every chain of a simulation.
     EULER = "euler" [Diffusion] writes [X Work] by 256 Walk;
 }

@@ -3,9 +3,9 @@
 
 use super::context::Context;
 use super::form::Form;
-use super::plan::fold;
+use super::plan::{DispatchPlan, Ends, fold};
 use super::session::{BoundDispatch, Session, storage_bytes, uniform_bytes};
-use super::shared::{LOSS_LANES, ROW_BLOCK, Source, TILE, Training};
+use super::shared::{LOSS_LANES, ROW_BLOCK, Source, Training};
 use super::stages::{self, Slot, Stage};
 use super::{GpuEngine, Traffic, pack};
 use crate::data::Dataset;
@@ -19,8 +19,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use wgpu::{Buffer, BufferUsages};
 
-/// Workgroups of the stages that stride over all parameters.
-const STRIDING_GROUPS: u32 = 256;
 /// What [`Slot::State`] holds where nothing was noted.
 const NONE: u32 = u32::MAX;
 
@@ -35,6 +33,8 @@ pub struct GpuTraining {
     /// The dispatches that end a step.
     after: Vec<BoundDispatch>,
     buffers: HashMap<Slot, Buffer>,
+    /// What all stages share of their uniforms.
+    numbers: Training,
     staging: Buffer,
     progress: Progress,
 }
@@ -66,8 +66,10 @@ impl GpuEngine {
                 crate::bounds::bytes(self.bounds.binding_bytes)
             )));
         }
-        // Moments, masks and multipliers are four times the parameters more, and they are read back for checkpoints.
-        let more = resident + 7 * form.places().1 * 16;
+        // Moments and multipliers are three times the parameters more, and they are read back for checkpoints; a mask has
+        // a bit per parameter.
+        let parameter_bytes = form.places().1 * 16;
+        let more = resident + 6 * parameter_bytes + DispatchPlan::free_bytes(parameter_bytes);
         let session =
             Session::new(self.context()?, &rows, &spec.loss, form, &self.bounds, more, &self.edits)?;
         GpuTraining::new(session, data, spec, parameters, free)
@@ -92,7 +94,7 @@ impl GpuTraining {
         session.forget_parameters();
         let (context, form, sizes) = (session.context.clone(), session.form, session.plan.sizes);
         let buffers = allocate(&context, &session, data, free, batches.is_some())?;
-        let read = (sizes.losses + u64::from(STRIDING_GROUPS) * 4).max(3 * sizes.parameters) + 16;
+        let read = (sizes.losses + DispatchPlan::penalty_bytes()).max(3 * sizes.parameters) + 16;
         let staging =
             context.buffer("training staging", read, BufferUsages::COPY_DST | BufferUsages::MAP_READ)?;
         let ingoing = penalty.map_or(Ok(0.0), |penalty| penalty.ingoing_factor(parameters))?;
@@ -104,31 +106,31 @@ impl GpuTraining {
             before: Vec::new(),
             after: Vec::new(),
             buffers,
+            numbers,
             staging,
             progress: Progress::default(),
         };
         if batches.is_some() {
             for span in 0..training.session.plan.spans.len() {
-                let plan = training.session.plan.spans[span];
-                let numbers =
-                    Training { groups: plan.blocks as u32, first_block: plan.first_block as u32, ..numbers };
+                let first_block = training.session.plan.spans[span].first_block as u32;
+                let groups = training.session.plan.draw_groups(span);
+                let numbers = Training { groups, first_block, ..numbers };
                 let bound = training.bind(&stages::DRAW, &numbers, span)?;
                 training.before.push(bound);
             }
         }
-        let mut ending: Vec<(&'static Stage, Training)> = Vec::new();
-        if numbers.outgoing != 0 {
-            ending.push((&stages::NORMS, Training { groups: numbers.stride.div_ceil(TILE / 4), ..numbers }));
-        }
-        if penalty.is_some() {
-            ending.push((&stages::PENALTY, numbers));
-        }
-        ending.extend([(&stages::FINITE, numbers), (&stages::ADAM, numbers)]);
-        for (stage, numbers) in ending {
-            let bound = training.bind(stage, &numbers, 0)?;
-            training.after.push(bound);
-        }
+        training.after = training.ending()?;
         Ok(training)
+    }
+
+    /// The dispatches that end a step.
+    fn ending(&self) -> Result<Vec<BoundDispatch>> {
+        let ends = Ends { outgoing: self.numbers.outgoing != 0, weighted: self.numbers.weighted != 0 };
+        let stages = self.session.plan.endings(&self.session.form, ends);
+        stages
+            .iter()
+            .map(|ending| self.bind(ending.stage, &Training { groups: ending.groups, ..self.numbers }, 0))
+            .collect()
     }
 
     /// A dispatch of `stage` with a uniform of its own.
@@ -160,9 +162,15 @@ impl GpuTraining {
 
     /// The same training with effects multiplied in the penalty: row j, column i of finite `multipliers` belongs to the effect
     /// of i on j.
-    pub fn weighing(self, multipliers: &Matrix<f64>) -> Result<Self> {
+    pub fn weighing(mut self, multipliers: &Matrix<f64>) -> Result<Self> {
         check_multipliers(multipliers, self.session.form.dim)?;
-        write_multipliers(&self.session.context, &self.buffers, multipliers)?;
+        let packed = pack::rows(multipliers.as_slice().iter().map(|value| *value as f32), multipliers.cols());
+        let context = &self.session.context;
+        let buffer = context.storage(Slot::Multipliers.declaration().0, packed.len() as u64 * 16)?;
+        context.write(&buffer, 0, bytemuck::cast_slice(&packed))?;
+        self.buffers.insert(Slot::Multipliers, buffer);
+        self.numbers.weighted = 1;
+        self.after = self.ending()?;
         Ok(self)
     }
 
@@ -186,11 +194,11 @@ impl Trains for GpuTraining {
     fn standing(&mut self) -> Result<Standing> {
         let session = &self.session;
         let sizes = session.plan.sizes;
-        let penalties = u64::from(STRIDING_GROUPS) * 4;
+        let penalties = DispatchPlan::penalty_bytes();
         let sources = [
             (session.buffer_of(Slot::Losses, 0), sizes.losses),
             (&self.buffers[&Slot::Penalties], penalties),
-            (&self.buffers[&Slot::State], 16),
+            (session.buffer_of(Slot::State, 0), 16),
         ];
         let bytes = session.context.read_back(&sources, &self.staging)?;
         let (losses, rest) = bytes.split_at(sizes.losses as usize);
@@ -223,7 +231,7 @@ impl Trains for GpuTraining {
         let sources = [
             (parameters, size),
             (&self.buffers[&Slot::Moments], 2 * size),
-            (&self.buffers[&Slot::State], 16),
+            (self.session.buffer_of(Slot::State, 0), 16),
         ];
         let bytes = self.session.context.read_back(&sources, &self.staging)?;
         let (packed, state) = bytes.split_at(3 * size as usize);
@@ -259,7 +267,8 @@ impl Trains for GpuTraining {
         self.session.forget_parameters();
         let context = &self.session.context;
         context.write(&self.buffers[&Slot::Moments], 0, bytemuck::cast_slice(&moments))?;
-        context.write(&self.buffers[&Slot::State], 0, bytemuck::cast_slice(&[state.steps, NONE, NONE, 0]))
+        let counters = [state.steps, NONE, NONE, 0];
+        context.write(self.session.buffer_of(Slot::State, 0), 0, bytemuck::cast_slice(&counters))
     }
 }
 
@@ -276,19 +285,19 @@ fn allocate(
     let mut buffers = HashMap::new();
     for (slot, size) in [
         (Slot::Moments, 2 * sizes.parameters),
-        (Slot::Free, sizes.parameters),
-        (Slot::State, 16),
-        (Slot::Multipliers, form.dim as u64 * form.stride() * 16),
+        (Slot::Free, DispatchPlan::free_bytes(sizes.parameters)),
+        // As many as there are effects once there are any.
+        (Slot::Multipliers, 16),
         (Slot::Norms, form.stride() * 16),
-        (Slot::Penalties, u64::from(STRIDING_GROUPS) * 4),
+        (Slot::Penalties, DispatchPlan::penalty_bytes()),
         (Slot::Samples, rows * form.stride() * 16),
         (Slot::Sources, form.environments as u64 * Source::SHADER_SIZE.get()),
     ] {
         buffers.insert(slot, context.storage(slot.declaration().0, size)?);
     }
-    context.write(&buffers[&Slot::Free], 0, bytemuck::cast_slice(&pack::parameters(free, &form)))?;
-    context.write(&buffers[&Slot::State], 0, bytemuck::cast_slice(&[0u32, NONE, NONE, 0]))?;
-    write_multipliers(context, &buffers, &Matrix::full(form.dim, form.dim, 1.0))?;
+    let free = pack::bits(&pack::parameters(free, &form));
+    context.write(&buffers[&Slot::Free], 0, bytemuck::cast_slice(&free))?;
+    context.write(session.buffer_of(Slot::State, 0), 0, bytemuck::cast_slice(&[0u32, NONE, NONE, 0]))?;
     if resident {
         let packed = pack::rows(data.samples().as_slice().iter().map(|v| *v as f32), data.dim());
         context.write(&buffers[&Slot::Samples], 0, bytemuck::cast_slice(&packed))?;
@@ -298,15 +307,6 @@ fn allocate(
         context.write(&buffers[&Slot::Sources], 0, &storage_bytes(&sources))?;
     }
     Ok(buffers)
-}
-
-fn write_multipliers(
-    context: &Context,
-    buffers: &HashMap<Slot, Buffer>,
-    multipliers: &Matrix<f64>,
-) -> Result<()> {
-    let packed = pack::rows(multipliers.as_slice().iter().map(|value| *value as f32), multipliers.cols());
-    context.write(&buffers[&Slot::Multipliers], 0, bytemuck::cast_slice(&packed))
 }
 
 /// The numbers that all training stages share.
@@ -321,9 +321,7 @@ fn numbers_of(
     let d = form.dim as f64;
     let kind = penalty.map(|penalty| penalty.kind);
     let mut numbers = Training {
-        groups: STRIDING_GROUPS,
         quads: (parameter_bytes / 16) as u32,
-        losses: form.environments as u32 * LOSS_LANES,
         dim: form.dim as u32,
         stride: form.stride() as u32,
         units_per_variable: form.units_per_variable() as u32,

@@ -3,13 +3,16 @@
 //! Mesa's radv driver compiles pipelines for a GPU that is not there (its "null device"). This tool hands
 //! it every entry point of the shaders in a directory, prints what its compiler reports, and judges it: no
 //! shader may spill registers or use scratch memory, and each must leave room for at least 8 of the 16
-//! subgroups a SIMD can hold, unless `exceptions.txt` says why not. Latency and inverse throughput are the
+//! subgroups a SIMD can hold, unless `exceptions.txt` says why not. The inner loops of products are counted
+//! in the assembly, and none may cost more than `held.txt` says. Latency and inverse throughput are the
 //! compiler's own estimates in cycles: good for comparing two versions of a shader, not as times.
 //!
 //! It is a package of its own because talking to Vulkan needs `unsafe` code, which the main crate forbids;
 //! here it is confined to the module [`radv`].
 
+mod assembly;
 mod compile;
+mod held;
 mod radv;
 mod report;
 #[cfg(test)]
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
 /// Whether all shaders pass.
 fn run(directory: &Path, brief: bool, json: bool) -> Result<bool, String> {
     let exceptions = report::parse_exceptions(include_str!("../exceptions.txt"))?;
+    let held = held::parse(include_str!("../held.txt"))?;
     let shaders = files_in(directory, |name| name.ends_with(".wgsl"))
         .map_err(|e| format!("cannot read {}: {e}", directory.display()))?;
     if shaders.is_empty() {
@@ -67,24 +71,27 @@ fn run(directory: &Path, brief: bool, json: bool) -> Result<bool, String> {
     }
 
     let radv = radv::Radv::open()?;
-    let mut rows = Vec::new();
+    let (mut rows, mut loops) = (Vec::new(), Vec::new());
     for path in shaders {
         let source = fs::read_to_string(&path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
         let label = path.file_stem().unwrap_or_default().to_string_lossy();
         for kernel in compile::kernels(&source, radv.robust_buffers).map_err(|e| format!("{label}: {e}"))? {
-            let row =
-                radv.statistics(&kernel).and_then(|found| report::Row::new(&label, &kernel.entry, &found));
-            rows.push(row.map_err(|e| format!("{label}, {}: {e}", kernel.entry))?);
+            let in_shader = |e| format!("{label}, {}: {e}", kernel.entry);
+            let found = radv.compile(&kernel).map_err(in_shader)?;
+            rows.push(report::Row::new(&label, &kernel.entry, &found.statistics).map_err(in_shader)?);
+            loops.push((label.to_string(), assembly::inner_loop(&found.assembly)));
         }
     }
 
-    let verdict = report::judge(&rows, &exceptions);
+    let mut verdict = report::judge(&rows, &exceptions);
+    let products = held::judge(&loops, &held, &mut verdict);
     let shown = if brief { report::worst_per_stage(&rows) } else { rows.iter().collect() };
     if json {
         print!("{}", report::json_lines(&shown));
         eprint!("{verdict}");
     } else {
-        print!("{}, {} entry points\n\n{}\n{verdict}", radv.name, rows.len(), report::table(&shown));
+        print!("{}, {} entry points\n\n{}\n", radv.name, rows.len(), report::table(&shown));
+        print!("{products}\n{verdict}");
     }
     Ok(verdict.failures.is_empty())
 }

@@ -10,6 +10,14 @@ use std::ffi::CString;
 /// The GPU to compile for: RDNA2, as in the Radeon RX 6800.
 pub const FAMILY: &str = "navi21";
 
+/// What the driver says of a shader.
+pub struct Compiled {
+    /// Its statistics by name, and the "Subgroup size" it chose.
+    pub statistics: Vec<(String, u64)>,
+    /// Its instructions.
+    pub assembly: String,
+}
+
 /// An open null device.
 pub struct Radv {
     pub name: String,
@@ -66,12 +74,17 @@ impl Radv {
         Ok(Self { name: name_of(&physical), robust_buffers, query, device, _entry: entry })
     }
 
-    /// Compiles `kernel`; radv's statistics by name, and the "Subgroup size" it chose.
-    pub fn statistics(&self, kernel: &Kernel) -> Result<Vec<(String, u64)>, String> {
-        self.compile(kernel).map_err(|e| format!("radv does not compile it: {e}"))
+    /// Compiles `kernel`.
+    pub fn compile(&self, kernel: &Kernel) -> Result<Compiled, String> {
+        let pipeline = self.pipeline(kernel).map_err(|e| format!("radv does not compile it: {e}"))?;
+        let statistics =
+            self.statistics(pipeline).map_err(|e| format!("radv has no statistics of it: {e}"))?;
+        let assembly = self.assembly(pipeline).map_err(|e| format!("radv does not disassemble it: {e}"))?;
+        let assembly = assembly.ok_or("this Mesa does not disassemble what it compiles")?;
+        Ok(Compiled { statistics, assembly })
     }
 
-    fn compile(&self, kernel: &Kernel) -> Result<Vec<(String, u64)>, vk::Result> {
+    fn pipeline(&self, kernel: &Kernel) -> Result<vk::Pipeline, vk::Result> {
         let mut groups = Vec::new();
         for group in 0..kernel.buffers.iter().map(|(at, _)| at.group + 1).max().unwrap_or(0) {
             let buffers = kernel.buffers.iter().filter(|(at, _)| at.group == group);
@@ -94,10 +107,16 @@ impl Radv {
         let name = CString::new(kernel.entry.as_str()).expect("WGSL names have no zero byte");
         let stage = vk::PipelineShaderStageCreateInfo::default().stage(compute).module(module).name(&name);
         let info = vk::ComputePipelineCreateInfo::default().stage(stage).layout(layout);
-        let info = info.flags(vk::PipelineCreateFlags::CAPTURE_STATISTICS_KHR);
+        let info = info.flags(
+            vk::PipelineCreateFlags::CAPTURE_STATISTICS_KHR
+                | vk::PipelineCreateFlags::CAPTURE_INTERNAL_REPRESENTATIONS_KHR,
+        );
         // SAFETY: the module has this entry point, and the layout has every buffer it uses.
         let made = unsafe { self.device.create_compute_pipelines(vk::PipelineCache::null(), &[info], None) };
-        let pipeline = made.map_err(|(_, e)| e)?[0];
+        made.map(|pipelines| pipelines[0]).map_err(|(_, e)| e)
+    }
+
+    fn statistics(&self, pipeline: vk::Pipeline) -> Result<Vec<(String, u64)>, vk::Result> {
         let info = vk::PipelineInfoKHR::default().pipeline(pipeline);
         // SAFETY: the pipeline comes from this device.
         let executables = unsafe { self.query.get_pipeline_executable_properties(&info) }?;
@@ -106,6 +125,26 @@ impl Radv {
         let statistics = unsafe { self.query.get_pipeline_executable_statistics(&info) }?;
         let subgroup = executables.iter().map(|e| ("Subgroup size".into(), e.subgroup_size.into()));
         Ok(statistics.iter().map(named_value).chain(subgroup).collect())
+    }
+
+    /// The text of its instructions; none if this Mesa has no disassembler.
+    fn assembly(&self, pipeline: vk::Pipeline) -> Result<Option<String>, vk::Result> {
+        let info = vk::PipelineExecutableInfoKHR::default().pipeline(pipeline);
+        // SAFETY: the pipeline was made to keep its representations, and a compute pipeline has one executable.
+        let mut found = unsafe { self.query.get_pipeline_executable_internal_representations(&info) }?;
+        let mut texts: Vec<Vec<u8>> = found.iter().map(|found| vec![0; found.data_size]).collect();
+        for (found, text) in found.iter_mut().zip(&mut texts) {
+            found.p_data = text.as_mut_ptr().cast();
+        }
+        let mut count = found.len() as u32;
+        let read = self.query.fp().get_pipeline_executable_internal_representations_khr;
+        // SAFETY: there are `count` structs, and each points to as many bytes as the driver has just asked for.
+        unsafe { read(self.device.handle(), &info, &mut count, found.as_mut_ptr()) }.result()?;
+        let is_assembly = |found: &vk::PipelineExecutableInternalRepresentationKHR| {
+            found.name_as_c_str().is_ok_and(|name| name.to_string_lossy().contains("Assembly"))
+        };
+        let text = found.iter().zip(texts).find(|(found, _)| is_assembly(found)).map(|(_, text)| text);
+        Ok(text.map(|text| String::from_utf8_lossy(&text).trim_end_matches('\0').to_owned()))
     }
 }
 

@@ -1,5 +1,7 @@
 //! Tests of the table and the verdict; the driver is not needed.
 
+use crate::assembly::{InnerLoop, inner_loop};
+use crate::held;
 use crate::report::*;
 
 /// A row of radv's statistics, all zero but these.
@@ -94,4 +96,60 @@ fn json_is_escaped() {
 #[test]
 fn a_missing_statistic_is_an_error() {
     assert!(Row::new("a", "main", &[("VGPRs".into(), 8)]).unwrap_err().contains("Subgroup size"));
+}
+
+const LOOPS: &str = "BB0:
+	v_mov_b32_e32 v0, 0                                         ; 7e000280
+BB1:
+	v_fma_f32 v0, v1, v2, v3                                    ; d7650001
+	s_cbranch_scc1 BB4                                          ; bf84000a
+BB2:
+	ds_read_b128 v[4:7], v0 offset:16                           ; d8fc0010
+	ds_read2st64_b64 v[8:11], v0 offset0:1 offset1:2            ; d8fc0010
+	v_fmac_f32_e32 v1, v2, v3                                   ; 56000501
+	v_fmac_f32_e32 v1, v2, v3                                   ; 56000501
+	v_add_nc_u32_e32 v1, 4, v1                                  ; 4a0202ff
+	s_cbranch_scc0 BB2                                          ; bf84000a
+BB3:
+	v_mul_f32_e32 v1, v2, v3                                    ; 4a0202ff
+	s_branch BB1                                                ; bf82fff1
+BB4:
+	v_fma_f32 v0, v1, v2, v3                                    ; d7650001
+	s_branch BB5                                                ; bf82fff1
+BB5:
+";
+
+#[test]
+fn the_loop_with_the_most_multiply_adds_is_counted() {
+    // The outer loop: one multiply-add more than the inner one has.
+    let outer = InnerLoop { multiply_adds: 3, others: 2, shared_bytes: 32 };
+    assert_eq!(inner_loop(LOOPS), Some(outer));
+    // Where the outer loop has none of its own, the inner one.
+    let inner = InnerLoop { multiply_adds: 2, others: 1, shared_bytes: 32 };
+    assert_eq!(inner_loop(&LOOPS.replacen("v_fma_f32", "v_mad_u32", 1)), Some(inner));
+    assert_eq!(inner_loop("BB0:\n\tv_fma_f32 v0, v1, v2, v3\n"), None);
+}
+
+#[test]
+fn loops_above_a_held_line_fail() {
+    let found = InnerLoop { multiply_adds: 512, others: 64, shared_bytes: 768 };
+    let loops = [("drift.a".to_owned(), Some(found)), ("drift.b".to_owned(), None)];
+    let failures = |text: &str, loops| {
+        let mut verdict = Verdict::default();
+        let table = held::judge(loops, &held::parse(text).unwrap(), &mut verdict);
+        (table, verdict.failures)
+    };
+    let (table, none) = failures("# line\n\ndrift: 0.125 1.5", &loops[..1]);
+    assert!(none.is_empty() && table.contains("64 beside 512 (0.125)  1.50 bytes"), "{table} {none:?}");
+    let (_, above) = failures("drift: 0.124 1.5", &loops[..1]);
+    assert_eq!(
+        above,
+        ["drift.a: 0.125 instructions and 1.500 bytes per multiply-add, held are 0.124 and 1.5"]
+    );
+    assert_eq!(failures("drift.a: 0.2 1.4", &loops[..1]).1.len(), 1);
+    assert_eq!(failures("drift.b: 1 2", &loops).1[0], "drift.b: no loop with multiply-adds was found");
+    let (_, unused) = failures("drif: 1 2", &loops);
+    assert_eq!(unused, ["held.txt: no shader's label begins with \"drif\""]);
+    assert!(held::parse(include_str!("../held.txt")).is_ok());
+    assert!(["drift", "drift: 1", "drift: 1 x", "drift: 1 2 3"].iter().all(|bad| held::parse(bad).is_err()));
 }

@@ -37,6 +37,9 @@ impl SumLayout {
 /// Columns that pass by a workgroup of stage `all_pairs` at a time.
 pub const PAIR_COLUMNS: u32 = 16;
 
+/// Tiles of columns whose sums `all_pairs` keeps in registers before it adds them to those in memory.
+const RUN: u32 = 32;
+
 /// Rows that a workgroup of stage `all_pairs` keeps: two per thread where there are two sums only.
 pub fn pair_rows(objective: Objective, kernel: KernelKind) -> u32 {
     if SumLayout::of(objective, kernel).count == 2 { 32 } else { 16 }
@@ -88,7 +91,14 @@ impl Choice {
         text
     }
 
-    /// Sizes of records and of shared arrays. An array that a variant does without shrinks to one element.
+    /// The tile of a product: see shaders/product.wgsl.
+    pub(super) fn tile(&self) -> String {
+        let tile = self.tile_rows();
+        let numbers = [("TILE", tile), ("TILE_QUADS", tile / 4), ("TILE_THREADS", 2 * tile)];
+        flag("WIDE", self.wide) + &declarations(&numbers)
+    }
+
+    /// Sizes of records and of shared arrays. An array that a variant does without shrinks to one row.
     fn sizes(&self) -> String {
         let gaussian = self.kernel.traits().gaussian;
         let linear = self.kernel.traits().linear;
@@ -97,7 +107,6 @@ impl Choice {
         // KDS keeps three arrays of rows in shared memory: half as deep, it stays within 16 KiB.
         let chunk = if quadratic { 2 } else { 4 };
         let rows = pair_rows(self.objective, self.kernel);
-        let pairs = rows * PAIR_COLUMNS;
         let needed = |condition: bool, size: u32| if condition { size } else { 1 };
         let outer_parts = match (self.estimator, quadratic) {
             (Estimator::Linear, _) => 1,
@@ -105,6 +114,7 @@ impl Choice {
             (_, true) => 4,
         };
         let numbers = [
+            ("RUN", RUN),
             ("SUMS", sums.count),
             ("SUM_R", sums.r),
             ("SUM_W", sums.w),
@@ -114,13 +124,10 @@ impl Choice {
             ("PAIR_ROWS", rows),
             ("ROWS_QUADS", rows * chunk),
             ("COLUMNS_QUADS", PAIR_COLUMNS * chunk),
-            ("B_ROWS", needed(quadratic, rows * chunk)),
-            ("B_COLUMNS", needed(quadratic, PAIR_COLUMNS * chunk)),
-            ("A_ROWS", needed(quadratic && self.full, rows * chunk)),
-            ("A_COLUMNS", needed(quadratic && self.full, PAIR_COLUMNS * chunk)),
-            ("TILE_PAIRS", pairs),
-            ("RW_PAIRS", needed(quadratic, pairs)),
-            ("ZM_PAIRS", needed(!gaussian, pairs)),
+            ("B_CHUNK", needed(quadratic, chunk)),
+            ("A_CHUNK", needed(quadratic && self.full, chunk)),
+            ("RW_ROWS", needed(quadratic, rows)),
+            ("ZM_ROWS", needed(!gaussian, rows)),
             ("SECOND_DOTS", needed(quadratic || linear, 256)),
             ("THIRD_DOTS", needed(quadratic && linear, 256)),
             ("OUTER_PARTS", outer_parts),

@@ -10,7 +10,7 @@ mod parts;
 
 pub use constants::{PAIR_COLUMNS, SumLayout, pair_rows};
 
-use super::shared::{self, Block, Environment, Job, Source, Training, Walk};
+use super::shared::{self, Block, Environment, Job, Source, TILE, Training, WIDE_TILE, Walk};
 use super::stages::{self, Axis, Slot, Stage, Uniform};
 use crate::kernel::KernelKind;
 use crate::model::Activation;
@@ -32,6 +32,10 @@ pub struct Choice {
     pub activation: Option<Activation>,
     /// Whether the diffusion is a full matrix.
     pub full: bool,
+    /// Whether products take tiles of 128 × 128 instead of 64 × 64.
+    pub wide: bool,
+    /// Whether the sum over rows that ∂/∂W is comes in several parts.
+    pub split: bool,
 }
 
 /// A composed shader.
@@ -43,6 +47,8 @@ pub struct Composed {
     pub source: String,
     /// The buffers of bindings 1, 2, … in order; binding 0 is the uniform.
     pub slots: Vec<Slot>,
+    /// Invocations of a workgroup.
+    pub threads: u32,
 }
 
 /// A stage's source with every part in its place.
@@ -55,6 +61,11 @@ struct Expansion {
 }
 
 impl Choice {
+    /// Rows, and columns, of a product's tile.
+    pub fn tile_rows(&self) -> u32 {
+        if self.wide { WIDE_TILE } else { TILE }
+    }
+
     /// The name and the text of the part that `#use` means.
     fn part(&self, name: &str) -> Result<(String, String)> {
         let chosen = match name {
@@ -63,6 +74,7 @@ impl Choice {
                 return Ok((name.into(), text.into()));
             }
             "permutation" => return Ok((name.into(), shared::permutation())),
+            "tile" => return Ok((name.into(), self.tile())),
             "pair" => "objective/pair",
             "objective" => &format!("objective/{}", self.objective),
             "activation" => &format!("activation/{}", self.activation.map_or("identity", Activation::name)),
@@ -71,6 +83,10 @@ impl Choice {
             "diffusion_rows" => "diffusion/rows",
             "adjoint_source" if self.estimator == Estimator::Linear => "adjoint_pairs",
             "adjoint_source" => "adjoint_sums",
+            "backward_sink" if self.split => "backward_split",
+            "backward_sink" => "backward_whole",
+            "reduce_source" if self.split => "reduce_split",
+            "reduce_source" => "reduce_whole",
             "outer_source" if self.estimator == Estimator::Linear => "outer_pairs",
             "outer_source" => "outer_sums",
             other => other,
@@ -89,6 +105,10 @@ impl Choice {
                 Axis::Model => self.activation.map_or("affine", Activation::name),
                 Axis::Diffusion if self.full => "full",
                 Axis::Diffusion => "diagonal",
+                Axis::Tile if self.wide => "wide",
+                Axis::Tile => "narrow",
+                Axis::Split if self.split => "split",
+                Axis::Split => "whole",
             };
             label.push('.');
             label.push_str(name);
@@ -123,6 +143,9 @@ impl Choice {
 
     /// Composes `stage`.
     pub fn compose(&self, stage: &Stage) -> Result<Composed> {
+        if self.wide && !stage.axes.contains(&Axis::Tile) {
+            return Choice { wide: false, ..*self }.compose(stage);
+        }
         let mut body = Expansion::default();
         self.expand(stage.name, &mut body)?;
         let slots: Vec<Slot> = body.slots.into_iter().collect();
@@ -153,8 +176,25 @@ impl Choice {
             ));
         }
         source.push_str(&body.text);
-        Ok(Composed { label: self.label(stage), source, slots })
+        let threads = if self.wide { 2 * stage.threads } else { stage.threads };
+        Ok(Composed { label: self.label(stage), source, slots, threads })
     }
+}
+
+/// Adds the shaders of a choice that are not known yet.
+fn add_stages(choice: &Choice, all: &mut Vec<(&'static Stage, Composed)>) -> Result<()> {
+    for stage in stages::ALL {
+        // A stage of the other estimator's has no such variant.
+        let linear = choice.estimator == Estimator::Linear;
+        if linear && matches!(stage.name, "all_pairs" | "turn") {
+            continue;
+        }
+        let composed = choice.compose(stage)?;
+        if !all.iter().any(|(_, known)| known.label == composed.label) {
+            all.push((stage, composed));
+        }
+    }
+    Ok(())
 }
 
 /// Every distinct shader there is, over all choices.
@@ -166,17 +206,11 @@ pub fn every_shader() -> Result<Vec<(&'static Stage, Composed)>> {
             for &objective in Objective::ALL {
                 for &kernel in KernelKind::ALL {
                     for &estimator in Estimator::ALL {
-                        let choice = Choice { objective, kernel, estimator, activation, full };
-                        for stage in stages::ALL {
-                            // A stage of the other estimator's has no such variant.
-                            let linear = estimator == Estimator::Linear;
-                            if linear && matches!(stage.name, "all_pairs" | "turn") {
-                                continue;
-                            }
-                            let composed = choice.compose(stage)?;
-                            if !all.iter().any(|(_, known)| known.label == composed.label) {
-                                all.push((stage, composed));
-                            }
+                        // Where there are enough wide tiles, nothing is split.
+                        for (wide, split) in [(false, false), (false, true), (true, false)] {
+                            let choice =
+                                Choice { objective, kernel, estimator, activation, full, wide, split };
+                            add_stages(&choice, &mut all)?;
                         }
                     }
                 }
@@ -197,6 +231,8 @@ mod tests {
         estimator: Estimator::U,
         activation: Some(Activation::Tanh),
         full: true,
+        wide: false,
+        split: false,
     };
 
     #[test]

@@ -1,10 +1,10 @@
 //! The dispatches of an evaluation, in order.
 
-use super::{Bounds, Dispatch, DispatchPlan, Span, Splits, narrow};
+use super::{Bounds, Dispatch, DispatchPlan, Span, Splits, Wide, narrow};
 use crate::engine::LossSpec;
-use crate::engine::gpu::compose::pair_rows;
+use crate::engine::gpu::compose::{Choice, pair_rows};
 use crate::engine::gpu::form::Form;
-use crate::engine::gpu::shared::{Block, Job, ROW_BLOCK, TILE};
+use crate::engine::gpu::shared::{Block, GROUP_ROWS, Job, ROW_BLOCK, TILE};
 use crate::engine::gpu::stages::{self, Stage};
 use crate::objective::Estimator;
 
@@ -17,6 +17,7 @@ pub(super) struct Planner<'a> {
     pub bounds: &'a Bounds,
     pub job: Job,
     pub splits: Splits,
+    pub wide: Wide,
 }
 
 impl Planner<'_> {
@@ -30,7 +31,7 @@ impl Planner<'_> {
         for span in 0..self.plan.spans.len() {
             self.drift(&mut list, span);
             if !all_pairs {
-                list.push(self.on_rows(&stages::PAIRS, span, 1, 30.0));
+                list.push(self.on_rows(&stages::PAIRS, span, ROW_BLOCK / GROUP_ROWS, 30.0));
                 if adjoints {
                     self.adjoint(&mut list, span, gradient);
                 }
@@ -40,13 +41,18 @@ impl Planner<'_> {
             for span in 0..self.plan.spans.len() {
                 self.all_pairs(&mut list, span);
                 if self.form.full {
-                    list.push(self.product(&stages::TURN, span, self.job.stride));
+                    list.push(self.product(&stages::TURN, span, self.job.stride, false));
                 }
                 self.adjoint(&mut list, span, gradient);
             }
         }
         self.totals(&mut list, gradient, adjoints);
         list
+    }
+
+    /// What shaders are composed by, with tiles of one size or the other.
+    fn choice(&self, wide: bool) -> Choice {
+        Choice { wide, split: self.splits.backward > 1, ..self.form.choice(self.spec) }
     }
 
     fn environments(&self) -> u32 {
@@ -62,7 +68,8 @@ impl Planner<'_> {
         let Span { first_block, .. } = self.plan.spans[span];
         let rows = narrow(self.plan.spans[span].rows());
         let job = Job { first_block: narrow(first_block), rows, ..job };
-        Dispatch { stage, job, span, other: span, flops, pairs: 0 }
+        let choice = self.choice(false);
+        Dispatch { stage, choice, job, span, other: span, flops, pairs: 0 }
     }
 
     /// A dispatch with `per_block` workgroups per block of the span.
@@ -73,12 +80,17 @@ impl Planner<'_> {
     }
 
     /// A product of the span's rows with `quads` quads of columns.
-    fn product(&self, stage: &'static Stage, span: usize, quads: u32) -> Dispatch {
-        let column_tiles = quads.div_ceil(TILE / 4);
-        let groups = narrow(self.plan.spans[span].blocks) * column_tiles;
-        let flops = 8.0 * f64::from(quads) * self.plan.spans[span].rows() as f64 * self.form.dim as f64;
+    fn product(&self, stage: &'static Stage, span: usize, quads: u32, wide: bool) -> Dispatch {
+        let rows = narrow(self.plan.spans[span].rows());
+        let tile = self.choice(wide).tile_rows();
+        let column_tiles = quads.div_ceil(tile / 4);
+        let groups = rows.div_ceil(tile) * column_tiles;
+        let flops = 8.0 * f64::from(quads) * f64::from(rows) * self.form.dim as f64;
         let splits = self.splits.pairs;
-        self.dispatch(stage, span, Job { groups, column_tiles, splits, ..self.job }, flops)
+        let mut dispatch =
+            self.dispatch(stage, span, Job { groups, column_tiles, splits, ..self.job }, flops);
+        dispatch.choice.wide = wide;
+        dispatch
     }
 
     fn diffusion(&self, list: &mut Vec<Dispatch>) {
@@ -96,13 +108,13 @@ impl Planner<'_> {
     }
 
     fn drift(&self, list: &mut Vec<Dispatch>, span: usize) {
-        list.push(self.product(&stages::DRIFT, span, self.job.unit_stride));
+        list.push(self.product(&stages::DRIFT, span, self.job.unit_stride, self.wide.drift));
         if self.form.full {
-            list.push(self.product(&stages::SPREAD, span, self.job.stride));
+            list.push(self.product(&stages::SPREAD, span, self.job.stride, false));
         }
         if self.form.hidden.is_some() || self.spec.kernel.kind().traits().tilted {
             let hidden = f64::from(self.job.hidden);
-            list.push(self.on_rows(&stages::TILT, span, ROW_BLOCK / 32, 12.0 + 2.0 * hidden));
+            list.push(self.on_rows(&stages::TILT, span, ROW_BLOCK / GROUP_ROWS, 12.0 + 2.0 * hidden));
         }
     }
 
@@ -177,14 +189,13 @@ impl Planner<'_> {
         }
         if gradient {
             let splits = self.splits.backward;
-            let groups = self.job.unit_stride.div_ceil(TILE / 4) * tiles * splits;
-            let job = Job { groups, column_tiles: tiles, splits, accumulate, ..self.job };
-            list.push(self.dispatch(
-                &stages::BACKWARD,
-                span,
-                job,
-                2.0 * rows * f64::from(self.job.units) * d,
-            ));
+            let choice = self.choice(self.wide.backward);
+            let across = |quads: u32| quads.div_ceil(choice.tile_rows() / 4);
+            let column_tiles = across(self.job.stride);
+            let groups = across(self.job.unit_stride) * column_tiles * splits;
+            let job = Job { groups, column_tiles, splits, accumulate, ..self.job };
+            let flops = 2.0 * rows * f64::from(self.job.units) * d;
+            list.push(Dispatch { choice, ..self.dispatch(&stages::BACKWARD, span, job, flops) });
         }
     }
 
@@ -193,10 +204,10 @@ impl Planner<'_> {
         let (e, tiles) = (self.environments(), self.tiles());
         let d = self.form.dim as f64;
         let weights = u64::from(self.job.units) * u64::from(self.job.stride);
-        let weight_groups = if gradient { narrow(weights.div_ceil(256)) } else { 0 };
+        let splits = self.splits.backward;
+        let weight_groups = if gradient && splits > 1 { narrow(weights.div_ceil(256)) } else { 0 };
         // Column 0 holds the loss: alone it is in the first tile.
         let column_tiles = if adjoints { self.job.columns_stride.div_ceil(16) } else { 1 };
-        let splits = self.splits.backward;
         let groups = weight_groups + e * column_tiles;
         let job = Job { groups, column_tiles, weight_groups, splits, ..self.job };
         let flops = weights as f64 * 4.0 * f64::from(splits);

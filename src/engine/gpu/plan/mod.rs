@@ -2,16 +2,18 @@
 //! dispatch is, and how many bytes the buffers take. All dispatch arithmetic is here.
 
 mod dispatches;
+mod ending;
 
-use super::compose::pair_rows;
+use super::compose::{Choice, pair_rows};
 use super::form::Form;
-use super::shared::{Block, Environment, FOLD, Job, LOSS_LANES, ROW_BLOCK, TILE};
-use super::stages::Stage;
+use super::shared::{Block, Environment, FOLD, GROUP_ROWS, Job, LOSS_LANES, ROW_BLOCK, TILE, WIDE_TILE};
+use super::stages::{Slot, Stage};
 use crate::bounds::bytes;
 use crate::engine::LossSpec;
 use crate::objective::Estimator;
 use crate::{Error, Result};
 use dispatches::Planner;
+pub use ending::{Ending, Ends};
 
 /// What a plan must respect.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -25,6 +27,8 @@ pub struct Bounds {
     pub dispatch_flops: f64,
     /// Workgroups that keep a large device busy: sums over rows are cut until there are as many.
     pub busy_groups: u64,
+    /// From how many on a product takes tiles of 128 × 128: fewer leave units of a large device without one.
+    pub wide_tiles: u64,
 }
 
 impl Bounds {
@@ -33,7 +37,7 @@ impl Bounds {
 
     /// For a device whose bindings may span `binding_bytes`, with `budget_bytes` of memory.
     pub fn new(binding_bytes: u64, budget_bytes: u64) -> Self {
-        Bounds { binding_bytes, budget_bytes, dispatch_flops: 2e10, busy_groups: 512 }
+        Bounds { binding_bytes, budget_bytes, dispatch_flops: 2e10, busy_groups: 512, wide_tiles: 128 }
     }
 }
 
@@ -58,6 +62,8 @@ impl Span {
 pub struct Dispatch {
     /// The stage.
     pub stage: &'static Stage,
+    /// What its shader is composed by.
+    pub choice: Choice,
     /// The numbers in its uniform.
     pub job: Job,
     /// The span it works on; 0 for stages that work on none.
@@ -101,7 +107,7 @@ pub struct Sizes {
     pub totals: u64,
     /// `sums`.
     pub sums: u64,
-    /// `partials`.
+    /// `partials`; nothing if ∂/∂W is one sum.
     pub partials: u64,
     /// `a_bar`, `symmetric`.
     pub a_bar: u64,
@@ -158,13 +164,14 @@ impl DispatchPlan {
         let partial = form.units() * form.stride() * QUAD;
         let most_rows = rows.iter().map(|n| *n as u64).max().unwrap_or(1);
         let splits = Splits::of(form, spec, bounds, longest, most_rows, [partial, longest * sums_block]);
-        sizes.partials = u64::from(splits.backward) * partial;
+        sizes.partials = if splits.backward > 1 { u64::from(splits.backward) * partial } else { 0 };
         sizes.sums = u64::from(splits.pairs) * longest * sums_block;
 
         let plan =
             DispatchPlan { blocks, environments, spans, sizes, value: Vec::new(), gradient: Vec::new() };
         plan.check_bytes(bounds, more_bytes)?;
-        let planner = Planner { plan: &plan, form, spec, bounds, job, splits };
+        let planner =
+            Planner { plan: &plan, form, spec, bounds, job, splits, wide: Wide::of(form, bounds, longest) };
         let (value, gradient) = (planner.dispatches(false), planner.dispatches(true));
         Ok(DispatchPlan { value, gradient, ..plan })
     }
@@ -226,6 +233,26 @@ impl DispatchPlan {
 }
 
 impl Sizes {
+    /// Bytes of each buffer that all spans share.
+    pub fn shared(&self) -> [(Slot, u64); 14] {
+        [
+            (Slot::Parameters, self.parameters),
+            (Slot::Gradient, self.parameters),
+            (Slot::Diffusion, self.diffusion),
+            (Slot::Centres, self.centres),
+            (Slot::Blocks, self.blocks),
+            (Slot::Environments, self.environments),
+            (Slot::Columns, self.columns),
+            (Slot::Totals, self.totals),
+            (Slot::Sums, self.sums),
+            (Slot::Partials, self.partials),
+            (Slot::ABar, self.a_bar),
+            (Slot::Symmetric, self.a_bar),
+            (Slot::Losses, self.losses),
+            (Slot::State, 16),
+        ]
+    }
+
     /// Of everything but the sums that are cut into parts.
     fn of(form: &Form, job: &Job, blocks: u64) -> Self {
         let (e, stride) = (form.environments as u64, u64::from(job.stride));
@@ -236,7 +263,7 @@ impl Sizes {
             centres: e * stride * QUAD,
             blocks: blocks * size_of::<Block>() as u64,
             environments: e * size_of::<Environment>() as u64,
-            columns: blocks * columns_stride * QUAD,
+            columns: blocks * (columns_stride + u64::from(ROW_BLOCK / GROUP_ROWS)) * QUAD,
             totals: e * columns_stride * QUAD,
             a_bar: if form.full { e * form.dim as u64 * stride * QUAD } else { 0 },
             losses: e * u64::from(LOSS_LANES) * 4,
@@ -257,6 +284,26 @@ fn spans(blocks: u64, form: &Form, bounds: &Bounds, block_bytes: u64) -> Vec<Spa
         .step_by(most as usize)
         .map(|first_block| Span { first_block, blocks: most.min(blocks - first_block) })
         .collect()
+}
+
+/// Which products take tiles of 128 × 128.
+#[derive(Clone, Copy)]
+struct Wide {
+    drift: bool,
+    backward: bool,
+}
+
+impl Wide {
+    /// For spans of at most `longest` blocks.
+    fn of(form: &Form, bounds: &Bounds, longest: u64) -> Self {
+        let across = |quads: u64| quads.div_ceil(u64::from(WIDE_TILE) / 4);
+        let rows = (longest * u64::from(ROW_BLOCK)).div_ceil(u64::from(WIDE_TILE));
+        let units = across(form.unit_stride());
+        Wide {
+            drift: rows * units >= bounds.wide_tiles,
+            backward: units * across(form.stride()) >= bounds.wide_tiles,
+        }
+    }
 }
 
 /// Into how many parts sums over rows are cut: enough workgroups for a large device, within the bytes of a binding.
@@ -280,7 +327,11 @@ impl Splits {
     ) -> Self {
         let column_tiles = form.stride().div_ceil(u64::from(TILE) / 4);
         let weight_tiles = form.unit_stride().div_ceil(u64::from(TILE) / 4) * column_tiles;
-        let backward = split(bounds, weight_tiles, longest, part_bytes[0]);
+        let backward = if Wide::of(form, bounds, longest).backward {
+            1
+        } else {
+            split(bounds, weight_tiles, longest, part_bytes[0])
+        };
         let row_tiles = longest * u64::from(ROW_BLOCK / pair_rows(spec.objective, spec.kernel.kind()));
         let pairs = match spec.estimator {
             Estimator::Linear => 1,
@@ -303,7 +354,7 @@ fn narrow(value: u64) -> u32 {
 /// The job that all dispatches start from, once every index is known to fit into 32 bits.
 fn checked_job(form: &Form, spec: &LossSpec, blocks: usize) -> Result<Job> {
     let quads = form.places().1.saturating_mul(2);
-    let per_row = form.stride() * 8 + form.unit_stride();
+    let per_row = form.stride() * 8 + 3 * form.unit_stride();
     let rows = blocks as u64 * u64::from(ROW_BLOCK);
     let diffusion = form.environments as u64 * form.diffusion_stride();
     // Tiles times rows bounds every count of workgroups.
@@ -314,7 +365,8 @@ fn checked_job(form: &Form, spec: &LossSpec, blocks: usize) -> Result<Job> {
             u32::MAX
         )));
     }
-    Ok(form.job(spec))
+    let job = form.job(spec);
+    Ok(Job { at_terms: narrow(blocks as u64 * u64::from(job.columns_stride)), ..job })
 }
 
 fn tables(rows: &[usize], spec: &LossSpec) -> (Vec<Block>, Vec<Environment>) {

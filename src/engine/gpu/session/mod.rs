@@ -4,7 +4,7 @@ mod profile;
 mod upload;
 
 use super::compose::{Choice, Composed};
-use super::context::{Context, Pipeline};
+use super::context::{Context, Pipeline, Submission};
 use super::form::Form;
 use super::plan::{Bounds, Dispatch, DispatchPlan};
 use super::shared::{Job, LOSS_LANES};
@@ -86,21 +86,7 @@ impl Session {
             })
             .collect::<Result<Vec<_>>>()?;
         let mut shared = HashMap::new();
-        for (slot, size) in [
-            (Slot::Parameters, sizes.parameters),
-            (Slot::Gradient, sizes.parameters),
-            (Slot::Diffusion, sizes.diffusion),
-            (Slot::Centres, sizes.centres),
-            (Slot::Blocks, sizes.blocks),
-            (Slot::Environments, sizes.environments),
-            (Slot::Columns, sizes.columns),
-            (Slot::Totals, sizes.totals),
-            (Slot::Sums, sizes.sums),
-            (Slot::Partials, sizes.partials),
-            (Slot::ABar, sizes.a_bar),
-            (Slot::Symmetric, sizes.a_bar),
-            (Slot::Losses, sizes.losses),
-        ] {
+        for (slot, size) in sizes.shared() {
             shared.insert(slot, context.storage(slot.declaration().0, size)?);
         }
         let staging = context.buffer(
@@ -125,7 +111,7 @@ impl Session {
             uploaded: Vec::new(),
             edits: edits.to_vec(),
         };
-        session.bind(spec)?;
+        session.bind()?;
         Ok(session)
     }
 
@@ -147,8 +133,7 @@ impl Session {
     }
 
     /// Compiles and binds every dispatch, and uploads its uniform.
-    fn bind(&mut self, spec: &LossSpec) -> Result<()> {
-        let choice = self.form.choice(spec);
+    fn bind(&mut self) -> Result<()> {
         let alignment = self.context.device.limits().min_uniform_buffer_offset_alignment;
         let slot_bytes = (Job::SHADER_SIZE.get() as u32).next_multiple_of(alignment);
         let lists = [self.plan.value.clone(), self.plan.gradient.clone()];
@@ -159,7 +144,8 @@ impl Session {
             bytes.len() as u64,
             BufferUsages::UNIFORM | BufferUsages::COPY_DST,
         )?;
-        // A stage may have thousands of dispatches: its source is composed, and its buffers are bound, once.
+        // A stage may have thousands of dispatches, all by one choice: its source is composed, and its buffers are bound,
+        // once.
         let mut stages: HashMap<&str, (Composed, Arc<Pipeline>)> = HashMap::new();
         let mut groups: HashMap<(&str, usize, usize), Arc<wgpu::BindGroup>> = HashMap::new();
         let mut next = 0u32;
@@ -168,7 +154,7 @@ impl Session {
             for dispatch in list {
                 let name = dispatch.stage.name;
                 if !stages.contains_key(name) {
-                    let composed = self.compose(&choice, dispatch.stage)?;
+                    let composed = self.compose(&dispatch.choice, dispatch.stage)?;
                     let pipeline = self.context.pipeline(dispatch.stage, &composed)?;
                     stages.insert(name, (composed, pipeline));
                 }
@@ -265,7 +251,7 @@ impl Session {
     /// Submits dispatches in order, in as few submissions as a watchdog allows; counts pairs that are done.
     pub(super) fn submit(&self, list: &[&BoundDispatch], progress: &Progress) -> Result<()> {
         let mut first = 0;
-        let mut waiting: Option<u64> = None;
+        let mut before: Option<(Submission, u64)> = None;
         while first < list.len() {
             // A submission ends where its work would get too long for a watchdog.
             let (mut last, mut flops) = (first, 0.0);
@@ -279,13 +265,13 @@ impl Session {
                 part.iter().for_each(|bound| bound.record(&mut pass));
                 part.len() as u64
             })?;
-            self.context.submit(commands)?;
-            if let Some(pairs) = waiting {
-                // At most two submissions wait in the queue; what is done is shown.
-                self.context.wait()?;
+            let submission = self.context.submit(commands)?;
+            let pairs = part.iter().map(|bound| bound.pairs).sum();
+            if let Some((before, pairs)) = before.replace((submission, pairs)) {
+                // At most two submissions are under way: this one is there when that before it ends. What is done is shown.
+                self.context.wait_for(&before)?;
                 progress.add(pairs)?;
             }
-            waiting = Some(part.iter().map(|bound| bound.pairs).sum());
             first = last;
         }
         Ok(())

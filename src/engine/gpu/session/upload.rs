@@ -4,7 +4,7 @@ use super::{Session, uniform_bytes};
 use crate::data::Dataset;
 use crate::engine::LossSpec;
 use crate::engine::gpu::pack;
-use crate::engine::gpu::shared::{Block, Job, ROW_BLOCK};
+use crate::engine::gpu::shared::Job;
 use crate::engine::gpu::stages::Slot;
 use crate::model::Parameters;
 use crate::{Result, Scalar};
@@ -46,20 +46,8 @@ impl Session {
 
     /// Uploads samples: those of `data`, which must have the rows that the session was made for.
     pub(crate) fn write_samples(&self, data: &Dataset, spec: &LossSpec) -> Result<()> {
-        let d = data.dim();
-        let block = ROW_BLOCK as usize;
         for (span, rows) in self.plan.spans.iter().zip(&self.rows) {
-            let mut packed: Vec<Vec4> = Vec::with_capacity((span.rows() * self.form.stride()) as usize);
-            for at in span.first_block..span.first_block + span.blocks {
-                let Block { environment, first_block, rows, .. } = self.plan.blocks[at as usize];
-                let first = (at as usize - first_block as usize) * block;
-                let last = (first + block).min(rows as usize);
-                let start = data.rows(environment as usize).start;
-                let values = (start + first..start + last).flat_map(|i| data.samples().row(i));
-                packed.extend(pack::rows(values.map(|v| *v as f32), d));
-                let full = (at - span.first_block + 1) * u64::from(ROW_BLOCK) * self.form.stride();
-                packed.resize(full as usize, Vec4::ZERO);
-            }
+            let packed = pack::samples(data, &self.plan, *span);
             self.context.write(&rows.x, 0, bytemuck::cast_slice(&packed))?;
         }
         self.write_centres(data, spec)
@@ -67,11 +55,7 @@ impl Session {
 
     /// Uploads a point within each environment's samples.
     pub(crate) fn write_centres(&self, data: &Dataset, spec: &LossSpec) -> Result<()> {
-        let d = data.dim();
-        // A tilted kernel with a full diffusion needs a x itself; otherwise a point among the samples serves better.
-        let at_origin = self.form.full && spec.kernel.kind().traits().tilted;
-        let centre = |e: usize| if at_origin { vec![0.0; d] } else { data.means(e) };
-        let packed = pack::rows((0..data.environments()).flat_map(centre).map(|v| v as f32), d);
+        let packed = pack::centres(data, &self.form, spec);
         self.context.write(&self.shared[&Slot::Centres], 0, bytemuck::cast_slice(&packed))
     }
 

@@ -1,4 +1,5 @@
-//! A small driver of Chromium over its DevTools protocol: as much as the test of one page needs.
+//! A small driver of Chromium over its DevTools protocol: as much as the tests need that open a page.
+#![allow(dead_code)] // each test binary uses its own part
 
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, ErrorKind, Read};
@@ -53,12 +54,39 @@ pub struct Browser {
     _profile: tempfile::TempDir,
 }
 
+/// What every start has: no window, and no requests of the browser's own.
+const ALWAYS: [&str; 9] = [
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-quic",
+    "--remote-debugging-port=0",
+];
+
 impl Browser {
+    /// A browser without a GPU.
     pub fn start() -> Browser {
+        Browser::with(&["--disable-gpu"])
+    }
+
+    /// A browser with WebGPU, on a device in software.
+    pub fn with_webgpu() -> Browser {
+        Browser::with(&[
+            "--enable-unsafe-webgpu",
+            "--enable-features=Vulkan",
+            "--use-webgpu-adapter=swiftshader",
+        ])
+    }
+
+    fn with(arguments: &[&str]) -> Browser {
         let profile = tempfile::tempdir().unwrap();
         let mut process = Command::new("chromium")
-            .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
-            .arg("--remote-debugging-port=0")
+            .args(ALWAYS)
+            .args(arguments)
             .arg(format!("--user-data-dir={}", profile.path().display()))
             .arg("about:blank")
             .stderr(Stdio::piped())
