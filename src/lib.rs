@@ -98,6 +98,7 @@ pub mod model;
 mod named;
 mod numeric;
 pub mod objective;
+mod panics;
 #[cfg(feature = "plot")]
 pub mod plot;
 pub mod predict;

@@ -69,7 +69,6 @@ pub fn run<T: Send>(
                 receiver.lock().unwrap_or_else(std::sync::PoisonError::into_inner).recv_timeout(BETWEEN_LOOKS)
             };
             let outcome = py.detach(wait);
-            let ended = !matches!(outcome, Err(RecvTimeoutError::Timeout));
             if exception.is_none() {
                 let heard = py.check_signals().and_then(|()| tell(watch, listener, &mut shown));
                 if let Err(raised) = heard {
@@ -82,10 +81,9 @@ pub fn run<T: Send>(
                 Ok(Ok(Ok(result))) => return exception.map_or(Ok(result), Err),
                 Ok(Ok(Err(error))) => return Err(exception.unwrap_or_else(|| raised(error))),
                 Ok(Err(panic)) => return Err(panicked(&*panic)),
-                Err(RecvTimeoutError::Disconnected) if ended => {
+                Err(RecvTimeoutError::Disconnected) => {
                     return Err(panicked(&"the worker ended without a result"));
                 }
-                Err(RecvTimeoutError::Disconnected) => unreachable!("the work has ended"),
             }
         }
     })

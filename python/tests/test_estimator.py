@@ -82,6 +82,8 @@ def test_a_fit_leaves_the_parameters_alone_and_returns_the_estimator(simulated):
     assert estimator.fit(simulated.train, None) is estimator
     assert all(estimator.get_params()[name] is value for name, value in before.items())
     assert edges == [{"source": "x0", "target": "x1", "kind": "forbidden", "weight": None}]
+    plain = skds.StationaryDiffusion().fit(simulated.train)
+    assert set(plain.get_params().values()) == {None}, "what a fit chooses is in settings_"
     found = set(vars(estimator)) - attributes
     assert {"effects_", "findings_", "names_", "notes_", "settings_", "n_features_in_"} <= found
     assert all(name.endswith("_") or name.startswith("_") for name in found)

@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse as sparse
 
 import skds
+from skds import _inputs
 
 FORMS = [
     f"{form}-{compression}-{text}.h5ad"
@@ -146,6 +147,11 @@ def test_other_sparse_forms_are_read(adata, expected):
         if matrix.format in ("coo", "lil"):
             matrix = matrix.tocsc()
         assert_same(data_of(anndata.AnnData(matrix, obs=adata.obs, var=adata.var)), expected)
+    # anndata holds no other forms, but whoever hands over a matrix may.
+    matrix = sparse.coo_matrix(dense(adata.X))
+    genes, labels = list(adata.var_names), [str(label) for label in adata.obs["perturbation"]]
+    dataset = _inputs._in_memory(matrix, genes, labels, _inputs.Cells(genes="all"), "fit", None)[0]
+    np.testing.assert_array_equal(dataset.x, expected.dataset.x)
     # Indices may be wide, and out of order in a line.
     matrix = sparse.csr_matrix(dense(adata.X))
     wide = sparse.csr_matrix(matrix.shape, dtype=matrix.dtype)
@@ -211,6 +217,17 @@ def test_controls_and_separators_can_be_named(adata):
     renamed = {"NT": "mock", "A+B": "A|B", "B+NT": "B|mock"}
     other.obs["perturbation"] = [renamed.get(label, label) for label in other.obs["perturbation"].astype(str)]
     assert_same(data_of(other, control="mock", separator="|"), data_of(adata))
+
+
+def test_a_model_remembers_how_its_cells_were_read(adata, silent):
+    other = adata.copy()
+    other.obs["perturbation"] = [str(label).replace("+", "|") for label in adata.obs["perturbation"]]
+    options = {"layer": "doubled", "normalize": "none", "separator": "|"}
+    model = skds.StationaryDiffusion(objective="kds", lambda_=0.1).fit(other, **OPTIONS, **options)
+    moved = model.predict("A|B")
+    np.testing.assert_array_equal(model.predict("A|B", data=other).X, moved.X)
+    np.testing.assert_array_equal(model.predict("A+B", data=adata, separator="+").X, moved.X)
+    assert set(model.evaluate(other)["perturbation"]) == {"A", "A+B", "B"}
 
 
 def test_predictions_of_a_file_are_those_of_its_cells(golden, adata, silent):

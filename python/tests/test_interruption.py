@@ -72,8 +72,8 @@ def test_every_kind_of_work_tells_how_far_it_is(fitted, screen, simulated, how):
     }
     for name, work in works.items():
         heard = []
-        work(lambda done, total, loss: heard.append((done, total)))
-        assert heard and all(0 <= done <= total for done, total in heard), name
+        work(lambda *at, heard=heard: heard.append(at))
+        assert heard and all(0 <= done <= total for done, total, _ in heard), name
 
 
 def test_progress_is_a_bar_without_a_terminal_or_nothing(simulated, capfd, monkeypatch):

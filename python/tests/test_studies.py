@@ -1,6 +1,5 @@
 """Losses with gradients, simulated systems, experiments and devices."""
 
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -129,6 +129,20 @@ def test_each_environment_may_be_an_array(expected, table):
     assert_same(fit(turned, targets=FLAGS), expected)
 
 
+def test_labels_make_no_counts_and_leave_no_small_environments_out(quick):
+    x = np.random.default_rng(3).poisson(4, size=(25, 2))
+    labels = np.repeat(["control", "x0", "x1"], [15, 6, 4])
+    model = quick.fit(x, env=labels)
+    np.testing.assert_array_equal(model._data.dataset.x, x)
+    assert model._data.labels == ["control", "x0", "x1"]
+    # As cells, they are counts, and few.
+    with pytest.warns(skds.LeftOut, match="fewer than 5 cells: 'x1'"):
+        model = quick.fit(x, env=labels, min_cells=5, normalize="log1p")
+    totals = x.sum(axis=1, keepdims=True)
+    logs = np.log1p(x / (totals / np.median(totals)))
+    np.testing.assert_allclose(model._data.dataset.x, logs[:21], rtol=1e-14)
+
+
 def test_one_array_is_one_environment_at_rest(table):
     model = fit(table[0])
     assert model._data.dataset.shape == (75, 3, 1) and model.names_ == ["x0", "x1", "x2"]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// Top to bottom, the way of the data. Rooms in one line know nothing of each other.
 const ROOMS: &[&[&str]] = &[
     &["error"],
-    &["bounds", "named", "program", "progress", "stderr"],
+    &["bounds", "named", "panics", "program", "progress", "stderr"],
     &["files", "numeric"],
     &["data"],
     &["kernel"],

@@ -19,6 +19,7 @@ pub(super) use write::write;
 
 use super::cells::{CellMatrix, CellRole, CellSettings, CellSource, Cells, Origin, listed};
 use super::{Dataset, SizeLimits};
+use crate::panics::caught;
 use crate::{Error, Result};
 use std::path::Path;
 use store::Store;
@@ -52,6 +53,18 @@ impl Dataset {
 
     /// The same, but refuses what exceeds `limits`. Genes and labels that are `known` are not read.
     pub(crate) fn read_cells_within(
+        path: &Path,
+        settings: &CellSettings,
+        role: &CellRole<'_>,
+        known: Option<(&[String], &[String])>,
+        limits: &SizeLimits,
+    ) -> Result<Cells> {
+        // Where the reader of HDF5 panics, a file is damaged in a way that it does not expect.
+        caught(|| Dataset::read_store(path, settings, role, known, limits))
+            .unwrap_or_else(|panic| Err(Error::file(path, format!("is damaged: {panic}"))))
+    }
+
+    fn read_store(
         path: &Path,
         settings: &CellSettings,
         role: &CellRole<'_>,

@@ -6,17 +6,22 @@ use hdf5_pure::{AttrValue, DType, File, FormatError, Group};
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// No filter makes data smaller than this: deflate reaches 1032.
+const HIGHEST_COMPRESSION: u64 = 1100;
 /// The most bytes of the strings of one array.
 const MOST_STRING_BYTES: usize = 1 << 30;
 
 pub(super) struct Store {
     path: PathBuf,
     file: File,
+    /// The length of the file.
+    bytes: u64,
 }
 
 impl Store {
     pub(super) fn open(path: &Path) -> Result<Store> {
-        drop(crate::data::read::open(path)?);
+        let fail = |source| Error::Io { action: "read", path: path.into(), source };
+        let bytes = crate::data::read::open(path)?.metadata().map_err(fail)?.len();
         let file = File::open_streaming(path).map_err(|error| match error {
             hdf5_pure::Error::Io(source) => Error::Io { action: "read", path: path.into(), source },
             other => Error::file(
@@ -24,7 +29,7 @@ impl Store {
                 format!("is not an .h5ad file that can be read ({other}), expected one that anndata wrote"),
             ),
         })?;
-        Ok(Store { path: path.into(), file })
+        Ok(Store { path: path.into(), file, bytes })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -71,8 +76,25 @@ impl Store {
         self.file.group(place).is_ok() || self.file.dataset(place).is_ok()
     }
 
+    /// An array that the file is large enough to hold: the reader allocates by what its header says.
     pub(super) fn array(&self, place: &str) -> Result<hdf5_pure::Dataset> {
-        self.file.dataset(place).map_err(|error| self.failed(place, &error))
+        let fail = |error: hdf5_pure::Error| self.failed(place, &error);
+        let array = self.file.dataset(place).map_err(fail)?;
+        let shape = array.shape().map_err(fail)?;
+        let chunk = array.chunk_shape().map_err(fail)?.unwrap_or_default();
+        let width = array.element_size().map_err(fail)?;
+        let most = self.bytes.saturating_mul(HIGHEST_COMPRESSION);
+        let fits = |sizes: &[u64]| {
+            let bytes = sizes.iter().try_fold(width, |all, size| all.checked_mul(*size));
+            bytes.is_some_and(|bytes| bytes <= most)
+        };
+        match fits(&shape) && fits(&chunk) {
+            true => Ok(array),
+            false => Err(self.error(format!(
+                "{place} has the shape {shape:?} in chunks of {chunk:?} and {width} bytes an entry, more than {} bytes can hold: the file is damaged",
+                self.bytes
+            ))),
+        }
     }
 
     /// The names of what a group holds, in order.

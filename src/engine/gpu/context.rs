@@ -2,9 +2,9 @@
 //! that crosses the bus counted.
 
 use super::compose::Composed;
-use super::panics::caught;
 use super::stages::Stage;
 use crate::engine::adapters::Gpu;
+use crate::panics::caught;
 use crate::{DeviceFailure, Error, Result};
 use std::collections::HashMap;
 use std::num::NonZero;

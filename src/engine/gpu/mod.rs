@@ -9,7 +9,6 @@ pub mod compose;
 mod context;
 mod form;
 pub mod pack;
-mod panics;
 pub mod plan;
 mod session;
 pub mod shared;

@@ -1,5 +1,5 @@
-//! wgpu panics where a device is lost in the middle of a call. Such panics become errors here, without the default
-//! hook's report on standard error, which would look like a crash.
+//! Panics of other crates become errors here, without the default hook's report on standard error, which would look like a
+//! crash. wgpu panics where a device is lost in the middle of a call; a reader of files may where one is damaged.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,7 +10,7 @@ thread_local! {
 }
 
 /// Runs `call`; a panic comes back as its message.
-pub(super) fn caught<R>(call: impl FnOnce() -> R) -> Result<R, String> {
+pub(crate) fn caught<R>(call: impl FnOnce() -> R) -> Result<R, String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let before = std::panic::take_hook();
