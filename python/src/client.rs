@@ -60,9 +60,8 @@ impl Client {
             self.inner.fit((&data.inner, name), fit, &mut listen)
         };
         let (model, result) = run(py, &watch, progress, work)?;
-        let findings: Vec<&str> = result["summary"].as_str().unwrap_or("").lines().map(str::trim).collect();
         let report = json!({
-            "findings": findings,
+            "findings": result["findings"],
             "stability": result["stability"],
             "support": result["support"],
             "tuning": result["tuning"],

@@ -410,12 +410,7 @@ pub fn fit(
     }
     let watch = Arc::new(Watch::default());
     let noted = watch.clone();
-    fit = fit.on_progress(move |at| {
-        noted.note(at.done, at.total, at.loss);
-        if noted.is_stopped() {
-            at.stop();
-        }
-    });
+    fit = fit.on_progress(move |at| noted.note(at.done, at.total, at.loss)).stop_with(watch.stop_request());
     let data = &data.inner;
     let work = || {
         let fitted = fit.fit(data)?;

@@ -4,7 +4,6 @@ use crate::errors::{panicked, raised};
 use pyo3::prelude::*;
 use skds::Progress;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,15 +15,21 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 #[derive(Default)]
 pub struct Watch {
     at: Mutex<Option<(u64, u64, Option<f64>)>>,
-    stopped: AtomicBool,
-    /// A counter of the library, with the count at its end.
-    counter: Option<(Arc<Progress>, u64)>,
+    /// What the work looks at to know whether it should stop, and what it counts with.
+    counter: Arc<Progress>,
+    /// The count at the end, of work that counts by itself.
+    total: Option<u64>,
 }
 
 impl Watch {
     /// Work that counts by itself.
     pub fn counting(counter: Arc<Progress>, total: u64) -> Self {
-        Watch { counter: Some((counter, total)), ..Watch::default() }
+        Watch { counter, total: Some(total), ..Watch::default() }
+    }
+
+    /// The request to stop, for the work to look at.
+    pub fn stop_request(&self) -> Arc<Progress> {
+        self.counter.clone()
     }
 
     /// Notes how far work is: what is done, of how much, and the loss.
@@ -33,19 +38,16 @@ impl Watch {
     }
 
     pub fn is_stopped(&self) -> bool {
-        self.stopped.load(Ordering::Relaxed)
+        self.counter.check().is_err()
     }
 
     fn stop(&self) {
-        self.stopped.store(true, Ordering::Relaxed);
-        if let Some((counter, _)) = &self.counter {
-            counter.stop();
-        }
+        self.counter.stop();
     }
 
     fn at(&self) -> Option<(u64, u64, Option<f64>)> {
-        match &self.counter {
-            Some((counter, total)) => Some((counter.done().min(*total), *total, None)),
+        match self.total {
+            Some(total) => Some((self.counter.done().min(total), total, None)),
             None => *self.at.lock().unwrap_or_else(std::sync::PoisonError::into_inner),
         }
     }

@@ -284,3 +284,21 @@ def test_every_kind_of_model_predicts_and_comes_back_from_a_file(simulated, tmp_
     model.save(tmp_path / "model.safetensors")
     loaded = skds.load(tmp_path / "model.safetensors")
     pd.testing.assert_frame_equal(loaded.predict({"x0": 1.0}, data=simulated.train), moved)
+
+
+def test_targets_may_be_unknown(table, command, tmp_path):
+    x, env = table[0], table[1]
+    model = skds.StationaryDiffusion(lambda_=0.1).fit(x, env=env, targets="unknown")
+    assert model.settings_["targets"] == "unknown"
+    # Shifts of all variables are learnt but for those at rest.
+    assert (model.params_["shift"][0] == 0).all() and (model.params_["shift"][1:] != 0).all()
+    none = np.zeros((3, 3), dtype=bool)
+    skds.Dataset(np.asarray(x, dtype=float), env, none).write(tmp_path / "data.npz")
+    command("fit", tmp_path / "data.npz", "--targets", "unknown", "--lambda", "0.1", "-o", tmp_path / "theirs.safetensors")
+    model.save(tmp_path / "ours.safetensors")
+    assert (tmp_path / "ours.safetensors").read_bytes() == (tmp_path / "theirs.safetensors").read_bytes()
+
+
+def test_an_exact_fit_keeps_nothing_to_resume(expected, table):
+    with pytest.raises(ValueError, match="exact solver, which keeps no checkpoints"):
+        skds.StationaryDiffusion(lambda_=0.1).fit(table[0], resume=True)

@@ -42,6 +42,8 @@ pub struct Fit {
     resamples: Option<usize>,
     device: Option<Device>,
     listener: Option<Arc<Listener>>,
+    /// Somebody else's request to stop.
+    stop: Option<Arc<Progress>>,
     /// Where an unfinished training is kept, and what happens to one that is there.
     kept: Option<(KeptFiles, Unfinished)>,
 }
@@ -192,6 +194,12 @@ impl Fit {
         self
     }
 
+    /// Stops the fit when `progress` is asked to [stop](Progress::stop), with [`Error::Stopped`]. Its count stays as it is.
+    pub fn stop_with(mut self, progress: Arc<Progress>) -> Self {
+        self.stop = Some(progress);
+        self
+    }
+
     /// Fits a model to data.
     pub fn fit(&self, data: &Dataset) -> Result<Fitted> {
         let prepared = match self.edges.is_empty() {
@@ -208,6 +216,11 @@ impl Fit {
     }
 
     fn solve(&self, prepared: &PreparedFit) -> Result<Fitted> {
+        if let Some((_, Unfinished::Resume)) = self.kept {
+            return Err(Error::invalid(
+                "a fit is to be resumed, but it is done by an exact solver, which keeps no checkpoints",
+            ));
+        }
         if let Some(count) = self.resamples {
             check_resamples(count, 1.0)?;
         }
@@ -262,7 +275,8 @@ impl Fit {
         let save_every = if files.is_some() { SAVE_EVERY } else { steps };
         let schedule = TrainingSchedule { report_every: (steps / 200).max(1), save_every };
         let (listener, stop) = (self.listener.as_deref(), Progress::default());
-        let mut watcher = Steps { listener, total: steps, stop, fit: &prepared, files };
+        let asked = self.stop.as_deref();
+        let mut watcher = Steps { listener, total: steps, stop, asked, fit: &prepared, files };
         let outcome = prepared.train(gpu.as_ref(), from.as_ref(), schedule, &mut watcher)?;
         if !outcome.complete {
             return Err(Error::Stopped);
@@ -281,7 +295,9 @@ impl Fit {
     /// Does work that counts, and tells the listener how far it is.
     fn watched<T>(&self, total: u64, work: impl FnOnce(&Progress) -> Result<T>) -> Result<T> {
         let progress = Progress::default();
-        let Some(listener) = &self.listener else { return work(&progress) };
+        if self.listener.is_none() && self.stop.is_none() {
+            return work(&progress);
+        }
         let (finished, waiting) = std::sync::mpsc::channel::<()>();
         std::thread::scope(|scope| {
             let shown = &progress;
@@ -289,7 +305,12 @@ impl Fit {
                 use std::sync::mpsc::RecvTimeoutError;
                 loop {
                     let last = waiting.recv_timeout(BETWEEN_REPORTS) != Err(RecvTimeoutError::Timeout);
-                    listener(&FitProgress { done: shown.done(), total, loss: None, stop: shown });
+                    if self.stop.as_ref().is_some_and(|asked| asked.check().is_err()) {
+                        shown.stop();
+                    }
+                    if let Some(listener) = &self.listener {
+                        listener(&FitProgress { done: shown.done(), total, loss: None, stop: shown });
+                    }
                     if last {
                         return;
                     }
@@ -309,6 +330,8 @@ struct Steps<'a> {
     listener: Option<&'a Listener>,
     total: u32,
     stop: Progress,
+    /// Somebody else's request to stop.
+    asked: Option<&'a Progress>,
     fit: &'a PreparedFit,
     files: Option<&'a KeptFiles>,
 }
@@ -333,7 +356,7 @@ impl TrainingObserver for Steps<'_> {
     }
 
     fn should_stop(&self) -> bool {
-        self.stop.check().is_err()
+        self.stop.check().is_err() || self.asked.is_some_and(|asked| asked.check().is_err())
     }
 }
 

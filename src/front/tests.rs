@@ -1,5 +1,6 @@
 use super::{Do, Fit, Options};
 use crate::data::Dataset;
+use crate::fit::Unfinished;
 use crate::fit::{Edge, EdgeKind, SolverChoice};
 use crate::model::{Drift, Model, Noise, Parameters};
 use crate::{Error, Matrix, Progress};
@@ -121,4 +122,16 @@ fn progress_is_told_and_a_listener_can_stop_a_fit() {
     assert!(matches!(result, Err(Error::Stopped)));
     let sentence = steps().bootstrap(3).fit(&data()).unwrap_err().to_string();
     assert_eq!(sentence, "resamples are given with the solver adam, expected an exact solver");
+}
+
+#[test]
+fn a_fit_stops_when_somebody_else_asks_for_it() {
+    // Between two reports, too: a training looks at every step.
+    let asked = Arc::new(Progress::default());
+    asked.stop();
+    let steps = Fit::new().solver(SolverChoice::Adam).steps(2_000_000_000).batch(8);
+    assert!(matches!(steps.stop_with(asked.clone()).fit(&data()), Err(Error::Stopped)));
+    let resumed = Fit::new().lambda(0.1).keep_beside("model.safetensors", Unfinished::Resume);
+    let sentence = resumed.fit(&data()).unwrap_err().to_string();
+    assert!(sentence.contains("an exact solver, which keeps no checkpoints"), "{sentence}");
 }

@@ -43,7 +43,7 @@ pub(super) fn run(task: &Task<'_>, request: &FitRequest) -> Result<JobOutput> {
         None => exact(task, request, &problem, &path)?,
         Some(recipe) => adam(task, problem.clone(), &recipe, &path)?,
     };
-    let (stability, support, summary) = found;
+    let Findings { stability, support, findings, summary } = found;
     let model = Model::read(&path)?;
     let graph = Graph::of(&model)?;
     let strongest = graph.select(None, Some(MOST_EFFECTS));
@@ -57,6 +57,7 @@ pub(super) fn run(task: &Task<'_>, request: &FitRequest) -> Result<JobOutput> {
     let result = json!({
         "model": info.id,
         "summary": summary,
+        "findings": findings,
         "trust": tuning.as_ref().and_then(Tuning::expectation),
         "tuning": tuning,
         "stable": stability.stable,
@@ -68,8 +69,15 @@ pub(super) fn run(task: &Task<'_>, request: &FitRequest) -> Result<JobOutput> {
     Ok(JobOutput { model: Some((MODEL.into(), info)), ..JobOutput::new(result) })
 }
 
-/// What a fit found out about its model, and a summary in sentences.
-type Findings = (Stability, Support, String);
+/// What a fit found out about its model.
+struct Findings {
+    stability: Stability,
+    support: Support,
+    /// How far to trust it, a sentence each.
+    findings: Vec<String>,
+    /// The same with what was fitted and how, as a text.
+    summary: String,
+}
 
 fn exact(
     task: &Task<'_>,
@@ -93,9 +101,11 @@ fn exact(
     let device = gpu.map_or_else(|| "cpu".into(), Engine::<f32>::device);
     let mut lines = vec![fit.title(problem)];
     let support = problem.support(&fit.model);
-    lines.extend(fit.findings(problem, &support));
+    let findings = fit.findings(problem, &support);
+    lines.extend_from_slice(&findings);
     lines.extend(fit.computation(problem, &device, task.seconds()));
-    Ok(((fit.stability.clone(), support, lines.join("\n")), fit.tuning))
+    let (stability, summary) = (fit.stability.clone(), lines.join("\n"));
+    Ok((Findings { stability, support, findings, summary }, fit.tuning))
 }
 
 fn adam(
@@ -126,13 +136,14 @@ fn adam(
     [&checkpoint, &runs].into_iter().for_each(|file| drop(std::fs::remove_file(file)));
     let device = task.gpu.map_or_else(|| "cpu".into(), Engine::<f32>::device);
     let last = outcome.log.last().map_or(f64::NAN, |record| record.loss);
-    let mut lines = problem.findings(tuning.as_ref(), &stability, &support);
+    let findings = problem.findings(tuning.as_ref(), &stability, &support);
+    let mut lines = findings.clone();
     let steps = outcome.state.steps;
     lines.push(format!(
         "Took {steps} steps on {device} in {:.1} s; the loss on the last batch is {last:.4e}.",
         task.seconds()
     ));
-    Ok(((stability, support, lines.join("\n")), tuning))
+    Ok((Findings { stability, support, findings, summary: lines.join("\n") }, tuning))
 }
 
 /// The fit with the settings that it leaves open, and how they were chosen. Runs that the file holds are not done again.
