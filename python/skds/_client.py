@@ -57,12 +57,12 @@ class Client:
         estimator = StationaryDiffusion() if estimator is None else estimator
         cells = Cells(pert_key, control, separator, layer, genes, normalize, min_cells)
         data = _inputs.read(X, env=env, targets=targets, names=names, cells=cells)
-        name = os.path.splitext(os.path.basename(X))[0] if isinstance(X, str) else "data"
+        name = os.path.splitext(os.path.basename(X))[0] if isinstance(X, (str, os.PathLike)) else "data"
         with listening(progress, "fit") as listener:
             model, report = self._client.fit(
                 data.dataset,
                 name,
-                estimator._settings(),
+                estimator._settings(targets),
                 _edges_to_json(estimator.edges),
                 None if estimator.bootstrap is None else whole(estimator.bootstrap, "bootstrap"),
                 device_name(estimator.device),

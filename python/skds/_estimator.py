@@ -252,11 +252,9 @@ ingoing, steps, batch, envs_per_step, learning_rate, learn_scale, standardize, s
         if resume and restart:
             raise ValueError("resume and restart are both given, expected one of them")
         cells = Cells(pert_key, control, separator, layer, genes, normalize, min_cells)
-        unknown = isinstance(targets, str) and targets == "unknown"
-        if unknown:
-            # The data still needs a row of targets for each environment.
-            targets = None if env is None else {int(np.max(env)): ()}
         data = _inputs.read(X, env=env, targets=targets, names=names, cells=cells)
+        if resume and checkpoint is None and not (hasattr(self, "_kept") and os.listdir(self._kept.name)):
+            raise ValueError("resume is given, but this object has no interrupted training: call fit without it")
         if checkpoint is None and not hasattr(self, "_kept"):
             self._kept = tempfile.TemporaryDirectory(prefix="skds-", ignore_cleanup_errors=True)
         beside = os.path.join(self._kept.name, "model.safetensors") if checkpoint is None else os.fspath(checkpoint)
@@ -266,7 +264,7 @@ ingoing, steps, batch, envs_per_step, learning_rate, learn_scale, standardize, s
         with listening(progress, "fit") as listener:
             model, report = _skds.fit(
                 data.dataset,
-                self._settings("unknown" if unknown else None),
+                self._settings(targets),
                 _edges_to_json(self.edges),
                 None if self.bootstrap is None else whole(self.bootstrap, "bootstrap"),
                 device_name(self.device),
@@ -276,8 +274,9 @@ ingoing, steps, batch, envs_per_step, learning_rate, learn_scale, standardize, s
             )
         return self._fitted(model, json.loads(report), data)
 
-    def _settings(self, targets: str | None = None) -> str:
-        return to_json({**{name: getattr(self, name) for name in SETTINGS}, "targets": targets})
+    def _settings(self, targets: Any = None) -> str:
+        given = {name: getattr(self, name) for name in SETTINGS}
+        return to_json({**given, "targets": "unknown" if _inputs.are_unknown(targets) else None})
 
     def _fitted(self, model: Any, report: dict[str, Any] | None, data: _inputs.Data | None) -> StationaryDiffusion:
         self.model_ = model
@@ -637,10 +636,11 @@ _PREDICT = {"separator": None, "seed": 0, "nonnegative": False, "device": None, 
 
 def _cells_of(options: dict[str, Any], separator: str | None) -> Cells:
     """The options about cells; no other may be left."""
-    known = {name: options.pop(name, None) for name in ("pert_key", "control", "layer", "normalize", "min_cells")}
+    names = ("pert_key", "control", "separator", "layer", "normalize", "min_cells")
+    known = {name: options.pop(name, None) for name in names}
     if options:
-        raise TypeError(f"unknown argument {next(iter(options))!r}, expected data and how to read it")
-    return Cells(separator=separator, **known)
+        raise TypeError(f"unknown argument {next(iter(options))!r}, expected one of env, targets, names, {', '.join(names)}")
+    return Cells(**{**known, "separator": known["separator"] or separator})
 
 
 def _effects(model: Any) -> pd.DataFrame:

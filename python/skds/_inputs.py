@@ -19,7 +19,7 @@ from skds._skds import Dataset
 
 
 class LeftOut(UserWarning):
-    """Cells or perturbations that are not part of the data, and why."""
+    """Cells or perturbations that are not part of the data and why, or data that does not suit a model."""
 
 
 @dataclasses.dataclass
@@ -72,6 +72,11 @@ class Data:
     form: str = "frame"
 
 
+def are_unknown(targets: Any) -> bool:
+    """Whether nobody knows which variables interventions act on."""
+    return isinstance(targets, str) and targets == "unknown"
+
+
 def is_anndata(value: Any) -> bool:
     """Whether this is an AnnData, without importing anndata."""
     return any(kind.__module__.split(".")[0] == "anndata" and kind.__name__ == "AnnData" for kind in type(value).__mro__)
@@ -89,6 +94,8 @@ def read(
 ) -> Data:
     """Data in any form."""
     cells = cells or Cells()
+    if are_unknown(targets) and isinstance(data, (Data, Dataset, str, os.PathLike)):
+        targets = None
     given_env = {"env": env, "targets": targets, "names": names}
     if isinstance(data, (Data, Dataset, str, os.PathLike)) or is_anndata(data):
         extra = [name for name, value in given_env.items() if value is not None]
@@ -130,7 +137,7 @@ def _warn(notes: list[str]) -> None:
     while frame is not None and os.path.dirname(frame.f_code.co_filename) == os.path.dirname(__file__):
         level, frame = level + 1, frame.f_back
     for note in notes:
-        if note.startswith("Left out"):
+        if note.startswith(("Left out", "Warning: ")):
             warnings.warn(note, LeftOut, stacklevel=level)
 
 
@@ -159,7 +166,7 @@ def _from_anndata(adata: Any, cells: Cells, role: str, model: Any) -> Data:
     cells = _remembered(cells, model)
     if isinstance(cells.pert_key, str) and cells.pert_key.startswith("obs:"):
         cells = dataclasses.replace(cells, pert_key=cells.pert_key[4:])
-    if cells.pert_key is None or cells.pert_key not in adata.obs.columns:
+    if cells.pert_key is None or not isinstance(cells.pert_key, str) or cells.pert_key not in adata.obs.columns:
         found = "no pert_key is given" if cells.pert_key is None else f"obs has no column {cells.pert_key!r}"
         raise ValueError(f"{found}, expected one of {_listed(adata.obs.columns)}")
     labels = texts(adata.obs[cells.pert_key])
@@ -170,8 +177,8 @@ def _from_anndata(adata: Any, cells: Cells, role: str, model: Any) -> Data:
     if adata.isbacked and cells.layer is None and not adata.is_view:
         read = _skds.cells_in_file(os.fspath(adata.filename), cells.to_json(), role, model, genes, labels)
     else:
-        if adata.isbacked:
-            # Part of a file: only that part comes into memory.
+        if adata.isbacked and cells.layer is None:
+            # Part of a file: only that part comes into memory. Layers are there already.
             adata = adata.to_memory()
         matrix = adata.X if cells.layer is None else adata.layers[cells.layer]
         if matrix is None:
@@ -280,16 +287,21 @@ def _from_table(data: Any, env: Any, targets: Any, names: Any, cells: Cells, rol
         labels, variables = texts(env), names or [f"x{j}" for j in range(x.shape[1])]
         if len(labels) != len(x):
             raise ValueError(f"there are {len(labels)} labels for {len(x)} rows, expected one for each")
-        # Numbers of a table stay as they are, and all columns are variables, unless something else is asked for.
-        genes = "all" if cells.genes is None and role == "fit" else cells.genes
-        least = 2 if cells.min_cells is None else cells.min_cells
-        labelled = dataclasses.replace(cells, genes=genes, normalize=cells.normalize or "none", min_cells=least)
+        # Numbers of a table stay as they are, and all columns are variables, unless something else is asked for; other tables of a
+        # model are treated like that of its fit.
+        labelled = dataclasses.replace(cells, min_cells=2 if cells.min_cells is None else cells.min_cells)
+        if role == "fit":
+            genes = "all" if cells.genes is None else cells.genes
+            labelled = dataclasses.replace(labelled, genes=genes, normalize=cells.normalize or "none")
         dataset, environments, order, notes = _in_memory(x, variables, labels, labelled, role, model)
         _warn(notes)
         return Data(dataset, environments, notes, None if rows is None else [rows[i] for i in order])
     _without_cells(data, cells)
     env = None if env is None else _environments(env)
-    flags = None if targets is None else target_flags(targets, x.shape[1], names, env)
+    if are_unknown(targets):
+        flags = np.zeros((1 if env is None else 1 + int(env.max(initial=0)), x.shape[1]), dtype=bool)
+    else:
+        flags = None if targets is None else target_flags(targets, x.shape[1], names, env)
     dataset = Dataset(np.ascontiguousarray(x), env, flags, names)
     if rows is not None and env is not None:
         rows = [rows[i] for i in np.argsort(env, kind="stable")]

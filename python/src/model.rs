@@ -171,12 +171,6 @@ impl Model {
         (self.inner.parameters.drift.name(), self.inner.members.len())
     }
 
-    /// The same model with what it should remember of its cells.
-    fn with_cells(&self, preparation: &str) -> PyResult<Self> {
-        let cells = Some(parsed("the preparation of cells", preparation)?);
-        Ok(Model::new(skds::prelude::Model { cells, ..(*self.inner).clone() }))
-    }
-
     /// All effects, strongest first.
     fn effects(&self, py: Python<'_>) -> PyResult<Vec<EffectRow>> {
         let model = self.inner.clone();

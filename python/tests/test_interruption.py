@@ -170,9 +170,9 @@ def test_an_unfinished_training_is_not_replaced_by_accident(simulated, tmp_path)
 
 
 def test_nothing_to_resume_is_said(simulated, tmp_path):
-    with pytest.raises(FileNotFoundError, match="cannot read .*model.checkpoint.safetensors"):
+    with pytest.raises(ValueError, match="model.checkpoint.safetensors: does not exist, expected the checkpoint"):
         training(100).fit(simulated.train, checkpoint=tmp_path / "model.safetensors", resume=True)
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(ValueError, match="this object has no interrupted training"):
         training(100).fit(simulated.train, resume=True)
     with pytest.raises(FileNotFoundError, match="cannot write"):
         training(100).fit(simulated.train, checkpoint=tmp_path / "none" / "model.safetensors")

@@ -292,6 +292,11 @@ def test_targets_may_be_unknown(table, command, tmp_path):
     assert model.settings_["targets"] == "unknown"
     # Shifts of all variables are learnt but for those at rest.
     assert (model.params_["shift"][0] == 0).all() and (model.params_["shift"][1:] != 0).all()
+    parts = [np.asarray(x)[np.asarray(env) == e] for e in range(3)]
+    again = skds.StationaryDiffusion(lambda_=0.1).fit(parts, targets="unknown")
+    assert all((again.params_[name] == model.params_[name]).all() for name in model.params_)
+    with pytest.raises(ValueError, match="the labels name the targets"):
+        skds.StationaryDiffusion().fit(x, env=[f"e{e}" for e in env], targets="unknown")
     none = np.zeros((3, 3), dtype=bool)
     skds.Dataset(np.asarray(x, dtype=float), env, none).write(tmp_path / "data.npz")
     command("fit", tmp_path / "data.npz", "--targets", "unknown", "--lambda", "0.1", "-o", tmp_path / "theirs.safetensors")

@@ -12,6 +12,7 @@ const OPTIONS: &[(&str, &str)] = &[
     ("ask for an acyclic graph", "--acyclic"),
     ("resume the fit", "--resume"),
     ("restart it", "--restart"),
+    ("consider pairs", "--pairs"),
 ];
 
 /// The sentence, with the option behind each piece of advice that has one.

@@ -131,7 +131,9 @@ fn is_cells(path: &Path) -> bool {
 
 fn without_cells(option: &str, files: &[Option<&Path>]) -> Error {
     let names: Vec<String> = files.iter().flatten().map(|path| path.display().to_string()).collect();
-    Error::invalid(format!("{option} is given with {}, expected an .h5ad file for it", names.join(" and ")))
+    let found =
+        if names.is_empty() { "without data".into() } else { format!("with {}", names.join(" and ")) };
+    Error::invalid(format!("{option} is given {found}, expected an .h5ad file for it"))
 }
 
 fn read_cells(

@@ -35,7 +35,11 @@ impl KeptFiles {
     pub fn goes_on(&self, chooses: bool, unfinished: Unfinished) -> Result<bool> {
         let (trained, chosen) = (self.checkpoint.exists(), chooses && self.choice.exists());
         match unfinished {
-            Unfinished::Resume => return Ok(trained || !chosen),
+            Unfinished::Resume if trained || chosen => return Ok(trained),
+            Unfinished::Resume => {
+                let problem = "does not exist, expected the checkpoint of an unfinished fit to resume";
+                return Err(Error::file(&self.checkpoint, problem));
+            }
             Unfinished::Refuse if trained || chosen => {}
             _ => return Ok(false),
         }

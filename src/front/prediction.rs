@@ -65,7 +65,7 @@ impl Prediction {
         Ok((quantile(&values, tail), quantile(&values, 1.0 - tail)))
     }
 
-    /// Writes the rows to an `.npz` or `.csv` file that [`Dataset::read`] reads.
+    /// Writes the rows to an `.npz`, `.csv` or, with the feature `h5ad`, `.h5ad` file.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         Dataset::from_environments(vec![self.rows.clone()])?
             .with_names(self.names.clone())?

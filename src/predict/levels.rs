@@ -86,7 +86,7 @@ impl Levels {
             (None, Some(Usual::Change(change))) => (mean + change * deviation, false),
             (None, None) => {
                 return Err(Error::invalid(
-                    "the data has no perturbations, so it does not show how strong one is: give the means that targets reach",
+                    "the data has no perturbations, so it does not show how strong one is, expected some",
                 ));
             }
         };

@@ -9,20 +9,17 @@ fn made(data: &Dataset) -> HashSet<Vec<usize>> {
     (0..data.environments()).map(targets).collect()
 }
 
-/// All variables that nobody has perturbed alone.
-pub(super) fn singles(data: &Dataset) -> Vec<Vec<usize>> {
+/// All variables, and whether nobody has perturbed each alone.
+pub(super) fn singles(data: &Dataset) -> Vec<(Vec<usize>, bool)> {
     let made = made(data);
-    (0..data.dim()).map(|j| vec![j]).filter(|targets| !made.contains(targets)).collect()
+    (0..data.dim()).map(|j| vec![j]).map(|targets| (targets.clone(), !made.contains(&targets))).collect()
 }
 
-/// All pairs that nobody has made, of the first variables in `best` and of those that were perturbed alone: `most` in all.
-pub(super) fn pairs(data: &Dataset, best: &[usize], most: usize) -> Vec<Vec<usize>> {
+/// All pairs of some variables that nobody has made.
+pub(super) fn pairs(data: &Dataset, variables: &[usize]) -> Vec<Vec<usize>> {
     let made = made(data);
-    let alone = (0..data.dim()).filter(|&j| made.contains(&vec![j]));
-    let mut variables = best[..best.len().min(most)].to_vec();
-    variables.extend(alone.take(most - variables.len()));
-    variables.sort_unstable();
-    let all =
-        variables.iter().enumerate().flat_map(|(k, &a)| variables[k + 1..].iter().map(move |&b| vec![a, b]));
+    let mut sorted = variables.to_vec();
+    sorted.sort_unstable();
+    let all = sorted.iter().enumerate().flat_map(|(k, &a)| sorted[k + 1..].iter().map(move |&b| vec![a, b]));
     all.filter(|targets| !made.contains(targets)).collect()
 }

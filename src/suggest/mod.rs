@@ -116,12 +116,20 @@ pub fn suggest(
                 .into()
         }
     };
-    let first = judge.ranked(singles(data))?;
-    let mut all = first.clone();
+    // Pairs are made of the variables that rank first alone, whether somebody has perturbed these or not.
+    let singles = singles(data);
+    let asked = singles.iter().filter(|(_, new)| *new || question.pairs).map(|(targets, _)| targets.clone());
+    let mut all = judge.ranked(asked.collect())?;
+    let best: Vec<usize> = all.iter().take(VARIABLES_OF_PAIRS).map(|(_, targets)| targets[0]).collect();
+    all.retain(|(_, targets)| singles[targets[0]].1);
     if question.pairs {
-        let best: Vec<usize> = first.iter().map(|(_, targets)| targets[0]).collect();
-        all.extend(judge.ranked(pairs(data, &best, VARIABLES_OF_PAIRS))?);
+        all.extend(judge.ranked(pairs(data, &best))?);
         judge.sort(&mut all);
+    }
+    if all.is_empty() {
+        return Err(Error::invalid(
+            "the data has every perturbation that could be suggested, expected some that it does not have: consider pairs",
+        ));
     }
     progress.add(1)?;
     let candidates = all.len();

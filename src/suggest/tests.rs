@@ -111,3 +111,35 @@ fn questions_without_an_answer_are_refused() {
     trained.settings = [("solver".into(), "adam".into()), ("lambda".into(), 0.1.into())].into();
     assert!(refused(&trained, &informative(1, false)).contains("was trained by adam"));
 }
+
+#[test]
+fn pairs_are_made_of_the_best_whether_they_were_perturbed_or_not() {
+    // Every variable was perturbed alone, and only the last one leads to the wanted state.
+    let d = 45;
+    let rows = |target: Option<usize>| {
+        crate::Matrix::from_fn(6, d, |i, j| {
+            ((i * 7 + j * 3) as f64).sin() - if target == Some(j) { 2.0 } else { 0.0 }
+        })
+    };
+    let environments = (0..=d).map(|e| rows(e.checked_sub(1))).collect();
+    let data = Dataset::from_environments(environments)
+        .unwrap()
+        .with_targets(crate::Matrix::from_fn(d + 1, d, |e, j| e == j + 1))
+        .unwrap();
+    let weights = crate::Matrix::from_fn(d, d, |i, j| if i == j { -1.0 } else { 0.0 });
+    let model = Model::new(crate::model::Parameters {
+        drift: crate::model::Drift::linear(weights),
+        biases: vec![0.0; d],
+        noise: crate::model::Noise::Diagonal { log_noise: vec![0.0; d] },
+        shift: None,
+        log_scale: None,
+    });
+    let wanted = TargetMeans { targets: vec![d - 1], means: vec![-2.0] };
+    let mut question = Question { aim: Aim::State(wanted), count: 5, pairs: true, seed: 0 };
+    let found = ask(&model, &data, &question);
+    assert_eq!(found.candidates, 40 * 39 / 2);
+    assert!(found.suggestions.iter().all(|found| found.targets.contains(&"x44".to_owned())), "{found:?}");
+    question.pairs = false;
+    let sentence = suggest(&model, &data, None, &question, &Progress::default()).unwrap_err().to_string();
+    assert!(sentence.contains("the data has every perturbation that could be suggested"), "{sentence}");
+}

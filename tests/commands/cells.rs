@@ -48,7 +48,7 @@ fn fitted(folder: &Path) -> String {
     ]);
     for note in [
         "26 controls, and 3 perturbations",
-        "1 perturbation with 7 cells (genes that were not measured): 'Q'",
+        "1 perturbation with 7 cells (genes that were not measured): 'Q (7)'",
     ] {
         assert!(err.contains(note), "{err}");
     }
@@ -206,7 +206,7 @@ fn wrong_cells_get_a_sentence_and_write_nothing() {
         (vec!["sample", &model, "--from", SCREEN, "--perturb", "Q"], "unknown variable 'Q'"),
         (vec!["sample", &model, "--perturb", "A"], "--from"),
         (vec!["sample", &model, "--from", SCREEN, "--perturb", "A", "--set", "B=1"], "cannot be used with"),
-        (vec!["sample", &model, "--layer", "raw"], "--layer is given with"),
+        (vec!["sample", &model, "--layer", "raw"], "--layer is given without data"),
         (vec!["evaluate", &model, &table, "--control", "NT"], "--control is given with"),
     ] {
         let sentence = refused(&args);

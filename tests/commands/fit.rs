@@ -202,7 +202,10 @@ fn wrong_input_gets_one_sentence_and_writes_nothing() {
         (vec![&data, "-o", &model, "--envs-per-step", "none"], "expected 'all' or a number above 0"),
         (vec![&data, "-o", &model, "--kernel", "laplace"], "unknown kernel 'laplace'"),
         (vec![&data, "-o", &model, "--config", "missing.toml"], "cannot read missing.toml"),
-        (vec![&data, "-o", &model, "--resume"], "cannot read"),
+        (
+            vec![&data, "-o", &model, "--resume"],
+            "does not exist, expected the checkpoint of an unfinished fit",
+        ),
         (vec![&data, "-o", &model, "--checkpoint-every", "0"], "--checkpoint-every is 0"),
     ] {
         let args: Vec<&str> = args.into_iter().map(|a| a as &str).collect();

@@ -36,18 +36,20 @@ impl Scale {
     /// Cells for a model are treated like the data of its fit, unless something else is asked for.
     pub(super) fn of(
         matrix: &CellMatrix<'_>,
-        asked: Option<Normalization>,
+        given: Option<Normalization>,
         role: &CellRole<'_>,
         notes: &mut Vec<String>,
     ) -> Result<Scale> {
         let depth = role.preparation().and_then(|before| before.depth);
-        let asked = match (asked, role, depth) {
+        let asked = match (given, role, depth) {
             (Some(asked), ..) => asked,
             (None, CellRole::Fit, _) => Normalization::Auto,
             (None, _, Some(_)) => Normalization::Log1p,
             (None, _, None) => Normalization::None,
         };
-        if asked == Normalization::None {
+        // Cells for a model whose data was taken as it is are looked at all the same: raw counts would be something else.
+        let looks = given.is_none() && *role != CellRole::Fit;
+        if asked == Normalization::None && !looks {
             return Ok(Scale { factors: None, depth: None });
         }
         let mut totals = vec![0.0; matrix.cells()];
@@ -61,6 +63,14 @@ impl Scale {
             }
         })?;
         match (other, asked) {
+            (None, Normalization::None) if largest > 1.0 => {
+                notes.push(format!(
+                    "Warning: {} holds counts, but the model's data was not normalised when it was read. It was taken as it is.",
+                    matrix.place()
+                ));
+                Ok(Scale { factors: None, depth: None })
+            }
+            (_, Normalization::None) => Ok(Scale { factors: None, depth: None }),
             (Some((cell, gene, value)), Normalization::Log1p) => Err(Error::invalid(format!(
                 "{} holds {value} at cell {cell}, gene {gene}, expected counts to normalise: it has been normalised before",
                 matrix.place()

@@ -4,6 +4,7 @@ use super::counts::Scale;
 use super::labels::Perturbation;
 use super::source::{CellMatrix, Origin};
 use super::{CellRole, CellSettings, counted, listed};
+use crate::numeric::statistics::median;
 use crate::{Error, Result};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -11,8 +12,10 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// Bins of mean expression in which genes are compared.
+/// Bins of mean expression in which genes are compared, at most.
 const BINS: usize = 20;
+/// Genes of a bin, at least: fewer have no median to compare with.
+const LEAST_IN_BIN: usize = 10;
 
 /// Which genes become variables: the union of some sets.
 ///
@@ -201,7 +204,10 @@ impl Selection {
         }
         let needed = if *role == CellRole::Fit { 2 } else { 1 };
         match kept.len() < needed {
-            true => Err("has no perturbation left whose genes are variables, expected at least one: choose the genes of targets, too".into()),
+            true if *role == CellRole::Fit => Err(
+                "has no perturbation left whose genes are variables, expected at least one: choose the genes of targets, too".into(),
+            ),
+            true => Err("has no perturbation of variables of the model, expected at least one".into()),
             false => Ok(kept),
         }
     }
@@ -249,11 +255,11 @@ fn most_variable(count: usize, matrix: &CellMatrix<'_>, scale: &Scale) -> Result
     let mut order: Vec<usize> = (0..genes).filter(|&j| variances[j] > 0.0).collect();
     order.sort_by(|&a, &b| means[a].total_cmp(&means[b]).then(a.cmp(&b)));
     let mut scores: Vec<(f64, usize)> = Vec::new();
-    for bin in order.chunks(order.len().div_ceil(BINS).max(1)) {
-        let mut sorted: Vec<f64> = bin.iter().map(|&j| variances[j]).collect();
-        sorted.sort_by(f64::total_cmp);
-        let median = sorted[sorted.len() / 2];
-        scores.extend(bin.iter().map(|&j| (variances[j] / median, j)));
+    let (n, bins) = (order.len(), (order.len() / LEAST_IN_BIN).clamp(1, BINS));
+    for b in 0..bins {
+        let bin = &order[b * n / bins..(b + 1) * n / bins];
+        let middle = median(&bin.iter().map(|&j| variances[j]).collect::<Vec<_>>());
+        scores.extend(bin.iter().map(|&j| (variances[j] / middle, j)));
     }
     scores.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
     Ok(scores.into_iter().take(count).map(|(_, j)| j).collect())

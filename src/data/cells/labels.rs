@@ -3,7 +3,7 @@
 use super::source::Origin;
 use super::{CellPreparation, CellRole, counted, listed};
 use crate::{Error, Result};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// How controls are usually called, in lower case without spaces, hyphens and underscores.
 const USUAL_CONTROLS: [&str; 8] =
@@ -33,6 +33,7 @@ pub(super) struct Perturbation {
 impl Labels {
     pub(super) fn of(
         labels: Vec<String>,
+        genes: &[String],
         prepared: &CellPreparation,
         role: &CellRole<'_>,
         origin: &Origin,
@@ -48,13 +49,14 @@ impl Labels {
             None => is_usual_control(part),
         };
         let mut groups: BTreeMap<Vec<String>, Vec<usize>> = BTreeMap::new();
-        let (mut unlabelled, mut known) = (0, HashMap::<String, Vec<String>>::new());
+        let genes: HashSet<&str> = genes.iter().map(String::as_str).collect();
+        let parts = |label: &String| parts(label, separator, &genes, &is_control);
+        let (mut unlabelled, mut known) = (0, HashMap::<String, Option<Vec<String>>>::new());
         for (cell, label) in labels.into_iter().enumerate() {
-            if label.is_empty() {
+            let Some(parts) = known.entry(label).or_insert_with_key(parts) else {
                 unlabelled += 1;
                 continue;
-            }
-            let parts = known.entry(label).or_insert_with_key(|label| parts(label, separator, &is_control));
+            };
             match groups.get_mut(parts) {
                 Some(cells) => cells.push(cell),
                 None => drop(groups.insert(parts.clone(), vec![cell])),
@@ -136,13 +138,19 @@ impl Labels {
 fn left_out(what: &[(String, usize)], why: &str, notes: &mut Vec<String>) {
     if !what.is_empty() {
         let cells: usize = what.iter().map(|(_, cells)| cells).sum();
-        let names = listed(what.iter().map(|(label, _)| label.as_str()), what.len());
+        let names = with_counts(what);
         notes.push(format!(
             "Left out {} with {} ({why}): {names}.",
             counted(what.len(), "perturbation"),
             counted(cells, "cell")
         ));
     }
+}
+
+/// Labels with their numbers of cells.
+fn with_counts(what: &[(String, usize)]) -> String {
+    let counts: Vec<String> = what.iter().map(|(label, cells)| format!("{label:.60} ({cells})")).collect();
+    listed(counts.iter().map(String::as_str), counts.len())
 }
 
 /// What the labels of unusable perturbations are, and how many cells the small ones have.
@@ -153,23 +161,34 @@ fn why(unmeasured: &[(String, usize)], few: &[(String, usize)]) -> String {
         reasons.push_str(&format!("; not measured: {names}"));
     }
     if !few.is_empty() {
-        let counts: Vec<String> = few.iter().map(|(label, cells)| format!("{label:.60} ({cells})")).collect();
-        let names = listed(counts.iter().map(String::as_str), counts.len());
-        reasons.push_str(&format!("; too few cells: {names}"));
+        reasons.push_str(&format!("; too few cells: {}", with_counts(few)));
     }
     reasons
 }
 
-/// The parts of a label without controls, sorted, each once.
-fn parts(label: &str, separator: &str, is_control: &impl Fn(&str) -> bool) -> Vec<String> {
+/// The parts of a label without controls, sorted, each once; none if it says nothing. The name of a gene is one part, even
+/// with the separator in it.
+fn parts(
+    label: &str,
+    separator: &str,
+    genes: &HashSet<&str>,
+    is_control: &impl Fn(&str) -> bool,
+) -> Option<Vec<String>> {
     if is_control(label) {
-        return Vec::new();
+        return Some(Vec::new());
     }
-    let parts = label.split(separator).map(str::trim).filter(|part| !part.is_empty() && !is_control(part));
-    let mut parts: Vec<String> = parts.map(str::to_owned).collect();
-    parts.sort();
+    if genes.contains(label) {
+        return Some(vec![label.to_owned()]);
+    }
+    let mut parts: Vec<&str> =
+        label.split(separator).map(str::trim).filter(|part| !part.is_empty()).collect();
+    if parts.is_empty() {
+        return None;
+    }
+    parts.retain(|part| !is_control(part));
+    parts.sort_unstable();
     parts.dedup();
-    parts
+    Some(parts.into_iter().map(str::to_owned).collect())
 }
 
 fn is_usual_control(part: &str) -> bool {

@@ -82,7 +82,7 @@ impl Dataset {
         let CellSource { matrix, genes, labels, origin } = source;
         let fail = |problem: String| origin.error(problem);
         let prepared = settings.prepared(role);
-        let labels = Labels::of(labels, &prepared, role, &origin)?;
+        let labels = Labels::of(labels, &genes, &prepared, role, &origin)?;
         let mut notes = Vec::new();
 
         // Perturbations whose genes were measured, with enough cells.

@@ -200,3 +200,55 @@ fn settings_come_back_from_json_and_genes_may_be_a_list() {
     let sentence = with(r#"["D"]"#).unwrap_err().to_string();
     assert!(sentence.contains("no perturbation left whose genes are variables"), "{sentence}");
 }
+
+/// Labels and counts of so many cells of each label, all genes alike.
+fn plain(labels: &[(&str, usize)], genes: usize) -> (Vec<String>, Vec<f64>) {
+    let labels: Vec<String> =
+        labels.iter().flat_map(|(label, count)| vec![(*label).to_owned(); *count]).collect();
+    let values = (0..labels.len() * genes).map(|k| 0.25 + (k % 7) as f64 + (k % 3) as f64 * 0.1).collect();
+    (labels, values)
+}
+
+#[test]
+fn few_genes_are_ranked_by_their_variability_too() {
+    let d = 16;
+    let (labels, mut values) = plain(&[("NT", 30), ("g0", 30)], d);
+    for (k, value) in values.iter_mut().enumerate().filter(|(k, _)| k % d >= 14) {
+        *value += 30.0 * ((k / d) % 2) as f64;
+    }
+    let genes: Vec<String> = (0..d).map(|j| format!("g{j}")).collect();
+    let table =
+        CellTable { values: CellValues::Dense(CellNumbers::F64(&values)), genes: &genes, labels: &labels };
+    let settings = CellSettings { genes: Some("targets+hvg:2".parse().unwrap()), ..CellSettings::default() };
+    let names = Dataset::from_cells(&table, &settings, &CellRole::Fit).unwrap().data.names().to_vec();
+    assert_eq!(names, ["g0", "g14", "g15"]);
+}
+
+#[test]
+fn labels_that_say_nothing_are_no_controls_and_genes_stay_whole() {
+    let genes = ["NKX2-1", "B"].map(String::from);
+    let (labels, values) = plain(&[("ctrl", 25), (" ", 4), ("-", 5), ("NKX2-1", 21), ("B-ctrl", 22)], 2);
+    let table =
+        CellTable { values: CellValues::Dense(CellNumbers::F64(&values)), genes: &genes, labels: &labels };
+    let settings = CellSettings { separator: Some("-".into()), ..settings() };
+    let cells = Dataset::from_cells(&table, &settings, &CellRole::Fit).unwrap();
+    assert_eq!(cells.labels, ["control", "B", "NKX2-1"]);
+    assert_eq!(cells.data.rows(0).len(), 25);
+    assert!(cells.notes.iter().any(|note| note.contains("9 cells without a label")), "{:?}", cells.notes);
+}
+
+#[test]
+fn raw_counts_for_a_model_of_normalised_cells_are_noticed() {
+    let screen = screen();
+    let names = &screen.genes[..3];
+    let role = CellRole::Start(names, None);
+    let notes = |settings: &CellSettings| {
+        Dataset::from_cells(&dense(&screen, &screen.x), settings, &role).unwrap().notes.join("\n")
+    };
+    assert!(
+        notes(&CellSettings::default()).contains("Warning: the matrix holds counts, but the model's data")
+    );
+    // Who says what to do is not asked again.
+    let none = CellSettings { normalization: Some(Normalization::None), ..CellSettings::default() };
+    assert!(!notes(&none).contains("holds counts"));
+}

@@ -77,8 +77,8 @@ fn every_variant_is_read_as_anndata_reads_it() {
         let notes = cells.notes.join("\n");
         for piece in [
             "of 6 genes: 26 controls, and 3 perturbations.",
-            "1 perturbation with 7 cells (genes that were not measured): 'Q'",
-            "1 perturbation with 3 cells (fewer than 20 cells): 'C'",
+            "1 perturbation with 7 cells (genes that were not measured): 'Q (7)'",
+            "1 perturbation with 3 cells (fewer than 20 cells): 'C (3)'",
         ] {
             assert!(notes.contains(piece), "{notes}");
         }
