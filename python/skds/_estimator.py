@@ -381,7 +381,7 @@ ingoing, steps, batch, envs_per_step, learning_rate, learn_scale, standardize, s
         asking = to_json({"seed": seed, "nonnegative": nonnegative, "device": device_name(device)})
         with listening(progress, "predict") as listener:
             arrays, levels = self.model_.predict(
-                start.dataset, json.dumps(told), separator or self._separator(), asking, listener
+                start.dataset, names, json.dumps(told), separator or self._separator(), asking, listener
             )
         return names, arrays, _levels(names, json.loads(levels)), start
 

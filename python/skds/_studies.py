@@ -105,9 +105,9 @@ def loss(
     return value, {name: np.asarray(entries).reshape(shape) for name, shape, entries in arrays}
 
 
-def _tensor(name: str, array: Any) -> tuple[str, list[int], list[float]]:
+def _tensor(name: str, array: Any) -> tuple[str, list[int], np.ndarray]:
     values = _inputs.as_floats(array, f"the parameter {name!r}")
-    return str(name), list(values.shape), values.ravel().tolist()
+    return str(name), list(values.shape), np.ascontiguousarray(values).reshape(-1)
 
 
 class Simulated(NamedTuple):

@@ -1,15 +1,17 @@
 //! A loss and its gradient, for optimisers of one's own.
 
+use crate::arrays::{NamedArray, entries, named_arrays};
 use crate::data::Dataset;
 use crate::errors::{parsed, raised};
 use crate::model::Model;
 use crate::work::{Watch, run};
+use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
 use serde::Deserialize;
 use skds::engine::{Device, Precision};
 use skds::fit::{LossSettings, ModelLoss};
 use skds::kernel::{Bandwidth, KernelKind};
-use skds::model::{Parameters, Tensor};
+use skds::model::Parameters;
 use skds::objective::{Estimator, Objective};
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -73,14 +75,18 @@ impl Asked {
 /// A loss and, if it is wanted, its gradient by every parameter.
 #[pyfunction]
 #[pyo3(signature = (data, parameters, asked, gradient, model=None))]
-pub fn loss(
-    py: Python<'_>,
+pub fn loss<'py>(
+    py: Python<'py>,
     data: &Dataset,
-    parameters: Vec<Array>,
+    parameters: Vec<(String, Vec<usize>, PyReadonlyArray1<'py, f64>)>,
     asked: &str,
     gradient: bool,
     model: Option<Model>,
-) -> PyResult<(f64, Vec<Array>)> {
+) -> PyResult<(f64, Vec<NamedArray<'py>>)> {
+    let parameters = parameters
+        .iter()
+        .map(|(name, shape, values)| Ok((name.clone(), shape.clone(), entries(values)?.to_vec())))
+        .collect::<PyResult<Vec<Array>>>()?;
     let asked: Asked = parsed("options of the loss", asked)?;
     let device = Device::from_str(asked.device.as_deref().unwrap_or("cpu")).map_err(raised)?;
     let work = || {
@@ -95,7 +101,8 @@ pub fn loss(
             false => evaluated::<f64>(&asked, &device, data, &loss, gradient),
         }
     };
-    run(py, &Watch::default(), None, work)
+    let (value, gradient) = run(py, &Watch::default(), None, work)?;
+    Ok((value, gradient.map_or(Vec::new(), |gradient| named_arrays(py, &gradient))))
 }
 
 fn evaluated<T: Precision>(
@@ -104,7 +111,7 @@ fn evaluated<T: Precision>(
     data: &Dataset,
     loss: &ModelLoss,
     wants_gradient: bool,
-) -> skds::Result<(f64, Vec<Array>)> {
+) -> skds::Result<(f64, Option<Parameters<f64>>)> {
     let data = loss.data(&data.inner);
     let spec = loss.spec(&data, asked.seed)?;
     let parameters: Parameters<T> = loss.parameters.cast();
@@ -112,6 +119,5 @@ fn evaluated<T: Precision>(
     let mut engine = device.engine::<T>(skds::engine::gpu::DEFAULT_BUDGET)?.load(&data, &spec)?;
     let value = engine.evaluate(&parameters, gradient.as_mut())?;
     let gradient = gradient.map(|gradient| loss.gradient(gradient)).transpose()?.map(|g| g.cast::<f64>());
-    let arrays = |t: Tensor<'_, f64>| (t.name.to_owned(), t.shape, t.values.to_vec());
-    Ok((value, gradient.iter().flat_map(|g| g.tensors()).map(arrays).collect()))
+    Ok((value, gradient))
 }

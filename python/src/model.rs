@@ -1,6 +1,6 @@
 //! Models: fits, and what a fitted model can be asked.
 
-use crate::arrays::array;
+use crate::arrays::{NamedArray, array, named_arrays};
 use crate::data::{Dataset, rows_to_arrays};
 use crate::errors::{invalid, json, parsed, raised};
 use crate::work::{Watch, quick, run};
@@ -11,7 +11,7 @@ use skds::engine::Device;
 use skds::evaluate::evaluation_progress;
 use skds::fit::{Edge, Knowledge, Settings, Unfinished};
 use skds::predict::{
-    Level, Levels, MATCHING_PROGRESS, Origin, TargetMeans, Treatment, targets_of_label, transport_maps,
+    Level, Levels, MATCHING_PROGRESS, Origin, TargetMeans, Treatment, anchored_each, targets_of_label,
 };
 use skds::sample::{Method, SampleSettings, Sampler};
 use skds::suggest::{Aim, Question, suggest, work as work_of};
@@ -192,17 +192,18 @@ impl Model {
     }
 
     /// The parameters: the name, shape and entries of each array.
-    fn tensors(&self) -> Vec<(String, Vec<usize>, Vec<f64>)> {
-        let of = |t: skds::model::Tensor<'_, f64>| (t.name.to_owned(), t.shape, t.values.to_vec());
-        self.inner.parameters.tensors().into_iter().map(of).collect()
+    fn tensors<'py>(&self, py: Python<'py>) -> Vec<NamedArray<'py>> {
+        named_arrays(py, &self.inner.parameters)
     }
 
     /// Moves the observational rows of `data` by each action: the rows after each, and the levels of each, as JSON.
-    #[pyo3(signature = (data, actions, separator, asking, progress=None))]
+    #[pyo3(signature = (data, names, actions, separator, asking, progress=None))]
+    #[allow(clippy::too_many_arguments)] // Python names them.
     fn predict<'py>(
         &self,
         py: Python<'py>,
         data: &Dataset,
+        names: Vec<String>,
         actions: &str,
         separator: &str,
         asking: &str,
@@ -223,17 +224,9 @@ impl Model {
                 .into_iter()
                 .unzip();
             let (sampler, settings) = (asking.sampler(model)?, asking.settings());
-            let maps = transport_maps(
-                &sampler,
-                model,
-                &origin.means,
-                &treatments,
-                &settings,
-                asking.seed,
-                &counter,
-            )?;
-            let moved = maps.into_iter().map(|map| Ok(origin.moved(&map?, &settings)));
-            Ok((moved.collect::<skds::Result<Vec<_>>>()?, json(&reached)))
+            let each = (&names[..], &treatments[..]);
+            let moved = anchored_each(&sampler, model, &origin, each, &settings, asking.seed, &counter)?;
+            Ok((moved, json(&reached)))
         };
         let (moved, reached) = run(py, &watch, progress, work)?;
         Ok((rows_to_arrays(py, moved)?, reached))

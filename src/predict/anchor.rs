@@ -82,6 +82,28 @@ pub fn anchored(
     Ok(origin.moved(&map, settings))
 }
 
+/// The same for several treatments with names: one matrix of rows each. Where a model has no law under one of them, the error
+/// names it.
+pub fn anchored_each(
+    sampler: &Sampler,
+    model: &Model,
+    origin: &Origin,
+    (names, treatments): (&[String], &[Treatment]),
+    settings: &SampleSettings,
+    seed: u64,
+    progress: &Progress,
+) -> Result<Vec<Matrix<f64>>> {
+    let maps = transport_maps(sampler, model, &origin.means, treatments, settings, seed, progress)?;
+    maps.into_iter()
+        .zip(names)
+        .map(|(map, name)| match map {
+            Ok(map) => Ok(origin.moved(&map, settings)),
+            Err(Error::NonFinite(reason)) => Err(Error::NonFinite(format!("{name:.60}: {reason}"))),
+            Err(other) => Err(other),
+        })
+        .collect()
+}
+
 /// The map by which each treatment moves rows whose means are `observed`, in the data's units. Set means are reached exactly. If
 /// the model has no stationary law under a treatment, that entry is an error. `progress` counts to
 /// [`MATCHING_PROGRESS`](super::MATCHING_PROGRESS) if means are set.

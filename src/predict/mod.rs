@@ -58,7 +58,7 @@ mod tests;
 mod transport;
 mod treatment;
 
-pub use anchor::{Origin, anchored, transport_maps};
+pub use anchor::{Origin, anchored, anchored_each, transport_maps};
 pub(crate) use law::law_samples;
 pub use law::{Law, laws_of};
 pub use levels::{Level, Levels, targets_of_label};

@@ -5,9 +5,9 @@ use crate::cli::print_report;
 use crate::cli::progress::ProgressDisplay;
 use crate::data::Dataset;
 use crate::model::Model;
-use crate::predict::{Level, Levels, MATCHING_PROGRESS, Origin, targets_of_label, transport_maps};
+use crate::predict::{Level, Levels, MATCHING_PROGRESS, Origin, anchored_each, targets_of_label};
 use crate::sample::Method;
-use crate::{Error, Matrix, Progress, Result};
+use crate::{Matrix, Progress, Result};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -60,19 +60,17 @@ pub(super) fn run(args: &Args, model: &Model, path: &Path) -> Result<()> {
     let progress = Arc::new(Progress::default());
     let shown =
         (method == Method::Euler).then(|| ProgressDisplay::new("parts", progress.clone(), MATCHING_PROGRESS));
-    let maps = transport_maps(&sampler, model, &origin.means, &treatments, &settings, args.seed, &progress)?;
+    let each = (&labels[..], &treatments[..]);
+    let moved = anchored_each(&sampler, model, &origin, each, &settings, args.seed, &progress)?;
     drop(shown);
-    let (mut moved, mut predictions) = (Vec::new(), Vec::new());
-    for ((label, map), reached) in labels.iter().zip(maps).zip(reached) {
-        let map = map.map_err(|error| Error::NonFinite(format!("{label:.60}: {error}")))?;
-        let rows = origin.moved(&map, &settings);
+    let mut predictions = Vec::new();
+    for ((label, rows), reached) in labels.iter().zip(&moved).zip(reached) {
         let named = |level: Level| Named { name: model.names[level.variable].clone(), level };
         predictions.push(Perturbed {
             perturbation: label.clone(),
             levels: reached.into_iter().map(named).collect(),
-            variables: summary(&rows, &model.names),
+            variables: summary(rows, &model.names),
         });
-        moved.push(rows);
     }
     if let Some(output) = &args.output {
         let flags = Matrix::from_fn(targets.len(), model.dim(), |e, j| targets[e].contains(&j));
