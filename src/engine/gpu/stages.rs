@@ -193,7 +193,7 @@ stages! {
     SYMMETRIC = "symmetric" [] writes [Symmetric Gradient State] by 256 Job;
     /// ∂/∂noise.
     NOISE = "noise" [] writes [Gradient State] by 128 Job;
-    /// The rest of the gradient.
+    /// The rest of the gradient, and the count of steps.
     FINISH = "finish" [Diffusion] writes [Gradient Losses State] by 256 Job;
     /// The batch of a step.
     DRAW = "draw" [] writes [X Blocks Environments State] by 256 Training;
