@@ -328,7 +328,7 @@ ingoing, steps, batch, envs_per_step, learning_rate, learn_scale, standardize, s
         ----------
         perturbations : str, mapping, Do, or a list of these
             A label such as ``'KLF1'`` or ``'KLF1+CEBPA'`` perturbs these variables as strongly as the data does: a variable that the data perturbs
-            reaches the mean that it has there, any other changes as those did, by the median. A mapping gives the means to reach, and
+            reaches the mean that it has there, any other changes as those did (by the median size, in the direction of most). A mapping gives the means to reach, and
             :class:`skds.Do` shifts and scales, too.
         data : AnnData, DataFrame, array or path, optional
             Start from the rows at rest in this data, and not in that of the fit. ``env``, ``targets``, ``pert_key`` and so on are as in :meth:`fit`.

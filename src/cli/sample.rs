@@ -112,7 +112,8 @@ struct InterventionArgs {
     scale: Vec<String>,
     /// Perturb these variables, joined by +, as strongly as perturbations in the data of --from; can be repeated
     ///
-    /// A variable that the data perturbs reaches the mean that it has there. Any other changes as those did, by the median.
+    /// A variable that the data perturbs reaches the mean that it has there. Any other changes as those did: by the
+    /// median size, in the direction of most.
     /// Every --perturb gives an environment of its own in the output.
     #[arg(long, value_name = "NAMES", requires = "from", conflicts_with_all = ["env", "shift", "set", "scale"])]
     perturb: Vec<String>,

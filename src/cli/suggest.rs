@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// With --towards, it ranks perturbations by how close the model brings the given means to the wanted ones.
 ///
 /// A perturbed variable is taken to reach the mean that it has under perturbations in the data. A variable that was never
-/// perturbed is taken to change as the others did under theirs, by the median.
+/// perturbed is taken to change as the others did under theirs: by the median size, in the direction of most.
 #[derive(clap::Args)]
 #[command(after_long_help = "\
 Examples:

@@ -5,10 +5,10 @@
 //! |---|---|
 //! | perturbed alone in the data | the mean that it has there |
 //! | perturbed only together with others | the mean over those environments |
-//! | never perturbed | what perturbations do to their own targets, by the median over them |
+//! | never perturbed | what perturbations do to their own targets: the median over them |
 //!
 //! Without negative numbers, as in gene expression, the last is a factor of the mean at rest; otherwise it is a change in standard
-//! deviations at rest.
+//! deviations at rest, of the median size and in the direction of most.
 
 use super::{TargetMeans, Treatment};
 use crate::data::Dataset;
@@ -134,7 +134,10 @@ fn usual(data: &Dataset, observed: &[Option<f64>], rest: &(Vec<f64>, Vec<f64>)) 
     }
     let changes: Vec<f64> =
         pairs().filter(|(j, _)| rest.1[*j] > 0.0).map(|(j, mean)| (mean - rest.0[j]) / rest.1[j]).collect();
-    (!changes.is_empty()).then(|| Usual::Change(median(&changes)))
+    // Pushes in both directions would have a median of about 0, which is no push at all.
+    let size = median(&changes.iter().map(|change| change.abs()).collect::<Vec<_>>());
+    let direction = if median(&changes) < 0.0 { -1.0 } else { 1.0 };
+    (!changes.is_empty()).then_some(Usual::Change(direction * size))
 }
 
 #[cfg(test)]
@@ -186,6 +189,18 @@ mod tests {
         // With negative numbers: changes of 1, 2 and 1.5 in deviations of 0.5, whose median is 3.
         let levels = Levels::of(&data(-1.0)).unwrap();
         assert_eq!(levels.level(3).unwrap().mean, -8.0 - 3.0 * 0.5);
+        // One of them in the other direction.
+        let mixed = data(-1.0);
+        let mut samples = mixed.samples().clone();
+        mixed.rows(1).for_each(|i| samples[(i, 0)] += 1.5);
+        mixed.rows(2).for_each(|i| samples[(i, 2)] -= 3.0);
+        let parts = (0..4).map(|e| Matrix::from_rows(4, 4, samples.rows_slice(mixed.rows(e)).to_vec()));
+        let mixed = Dataset::from_environments(parts.collect())
+            .unwrap()
+            .with_targets(mixed.targets().clone())
+            .unwrap();
+        // x0 by +0.5 (1 deviation), x1 by −2 (4 deviations), x2 by −4.5 (9 deviations).
+        assert_eq!(Levels::of(&mixed).unwrap().level(3).unwrap().mean, -8.0 - 4.0 * 0.5);
     }
 
     #[test]

@@ -192,7 +192,7 @@ fn wrong_cells_get_a_sentence_and_write_nothing() {
             vec![SCREEN, "--perturbation", "perturbation", "--targets", &table],
             "the labels of cells say what was perturbed",
         ),
-        (vec![SCREEN, "--perturbation", "perturbation", "--min-cells", "24"], "too few cells: 'A (22)'"),
+        (vec![SCREEN, "--perturbation", "perturbation", "--min-cells", "26"], "too few cells: 'A (22)'"),
         (vec![&table, "--layer", "raw"], "--layer is given with"),
         (vec![&table, "--genes", "all"], "--genes is given with"),
         (vec!["no.h5ad", "--perturbation", "perturbation"], "cannot read no.h5ad"),
