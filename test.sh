@@ -80,7 +80,8 @@ step cargo test --release --locked "${packages[@]}" --all-targets --no-fail-fast
 step cargo test --release --locked "${packages[@]}" --doc
 # The mathematics alone: without a GPU, pictures, a command line and a service.
 step cargo test --release --locked --lib --no-default-features --features ndarray
-# The README's first command, which the tests have built.
+# The README's first command, with the dependencies that the tests have built.
+step cargo build --release --locked "${packages[@]}" --example quickstart
 step target/release/examples/quickstart target/quickstart.svg
 # With the examples, documentation is built with the dependencies that the lints have checked already.
 step cargo doc --release --locked "${packages[@]}" --no-deps --lib --examples

@@ -14,6 +14,8 @@ import scipy.sparse as sparse
 
 import skds
 
+#: Where programs are started: beside them there is no folder of the package that could stand for the installed one.
+HERE = pathlib.Path(__file__).parent
 GENES = list("ABCDEFGHIJKL")
 LABELS = {"NT": 120, "A": 60, "B": 60, "C": 60, "A+B": 60, "D": 60}
 
@@ -99,7 +101,7 @@ def command():
 
     def run(*arguments, code=0):
         words = [sys.executable, "-m", "skds", *map(str, arguments)]
-        ended = subprocess.run(words, capture_output=True, text=True, timeout=120)
+        ended = subprocess.run(words, capture_output=True, text=True, timeout=120, cwd=HERE)
         assert ended.returncode == code, ended.stderr
         return ended.stdout if code == 0 else ended.stderr
 
@@ -111,7 +113,7 @@ class Service:
 
     def __init__(self, folder, *more):
         words = ["serve", "--listen", "127.0.0.1:0", "--device", "cpu", "--data", str(folder), *more]
-        self.process = subprocess.Popen([sys.executable, "-m", "skds", *words], stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([sys.executable, "-m", "skds", *words], stdout=subprocess.PIPE, text=True, cwd=HERE)
         line = self.process.stdout.readline()
         assert line.startswith("listening on http://"), line
         self.url = line.removeprefix("listening on ").strip()

@@ -1,6 +1,7 @@
 """Long work shows how far it is, leaves other threads alone, can be stopped, and goes on where it stopped."""
 
 import os
+import pathlib
 import re
 import signal
 import subprocess
@@ -195,7 +196,8 @@ def test_ctrl_c_stops_a_fit_and_keeps_its_checkpoint(simulated, tmp_path):
     simulated.train.write(tmp_path / "train.npz")
     path = tmp_path / "model.safetensors"
     words = [sys.executable, "-c", INTERRUPTED, str(tmp_path / "train.npz"), str(path)]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    here = pathlib.Path(__file__).parent
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=here) as process:
         assert int(process.stdout.readline()) > 0
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=60)

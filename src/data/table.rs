@@ -12,10 +12,10 @@ impl Dataset {
     /// use skds::Matrix;
     /// use skds::data::Dataset;
     ///
-    /// let samples = Matrix::from_rows(4, 1, vec![0.1, 5.2, -0.3, 4.9]);
+    /// let samples = Matrix::from_rows(4, 1, vec![0.1, 5.25, -0.3, 4.75]);
     /// let targets = Matrix::from_rows(2, 1, vec![false, true]);
     /// let data = Dataset::from_table(samples, Some(&[0, 1, 0, 1]), Some(targets), None)?;
-    /// assert_eq!(data.means(1), [5.05]);
+    /// assert_eq!(data.means(1), [5.0]);
     /// # Ok::<(), skds::Error>(())
     /// ```
     pub fn from_table(
