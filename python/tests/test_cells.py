@@ -265,7 +265,7 @@ def test_what_is_left_out_is_said_as_a_warning(screen, quick):
         model = quick.fit(screen, pert_key="guide", genes="all")
     sentences = [str(warning.message) for warning in found]
     assert any("(genes that were not measured): 'unmeasured (30)'" in s for s in sentences), sentences
-    assert any("fewer than 20 cells: 'D'" in sentence for sentence in sentences), sentences
+    assert any("fewer than 20 cells): 'D (10)'" in sentence for sentence in sentences), sentences
     assert any("50 cells without a label" in sentence for sentence in sentences), sentences
     assert all(sentence in model.notes_ for sentence in sentences)
     assert {warning.filename for warning in found} == {__file__}, "the warning points to the line of the caller"
