@@ -7,9 +7,9 @@ import os
 from typing import Any
 
 from skds import _inputs, _skds
-from skds._estimator import StationaryDiffusion, _edges_to_json
+from skds._estimator import StationaryDiffusion
 from skds._inputs import Cells
-from skds._options import device_name, whole
+from skds._options import device_name, edges_to_json, whole
 from skds._progress import Listener, listening
 
 
@@ -63,7 +63,7 @@ class Client:
                 data.dataset,
                 name,
                 estimator._settings(targets),
-                _edges_to_json(estimator.edges),
+                edges_to_json(estimator.edges),
                 None if estimator.bootstrap is None else whole(estimator.bootstrap, "bootstrap"),
                 device_name(estimator.device),
                 listener,

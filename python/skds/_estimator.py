@@ -11,15 +11,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skds import _inputs, _skds
+from skds import _answers, _inputs, _skds
 from skds._do import actions
 from skds._html import Svg, model_to_html
 from skds._inputs import Cells
-from skds._options import SETTINGS, device_name, finite, plain, quieten_mesa, to_json, whole
+from skds._options import SETTINGS, device_name, edges_to_json, finite, quieten_mesa, to_json, whole
 from skds._progress import Listener, listening
-
-#: Methods of predictions, as tables name them.
-ANCHORED, LAW, NO_EFFECT, ADDITIVE = "skds", "skds, samples of its law", "no effect", "additive"
 
 
 class NotFitted(ValueError, AttributeError):
@@ -265,7 +262,7 @@ ingoing, steps, batch, envs_per_step, learning_rate, learn_scale, standardize, s
             model, report = _skds.fit(
                 data.dataset,
                 self._settings(targets),
-                _edges_to_json(self.edges),
+                edges_to_json(self.edges),
                 None if self.bootstrap is None else whole(self.bootstrap, "bootstrap"),
                 device_name(self.device),
                 beside,
@@ -287,7 +284,7 @@ ingoing, steps, batch, envs_per_step, learning_rate, learn_scale, standardize, s
         self.findings_ = [] if report is None else report["findings"]
         self.notes_ = [] if data is None else data.notes
         self._data = data
-        self.effects_ = _effects(model)
+        self.effects_ = _answers.effects(model)
         self.params_ = {name: np.asarray(values).reshape(shape) for name, shape, values in model.tensors()}
         return self
 
@@ -370,7 +367,7 @@ ingoing, steps, batch, envs_per_step, learning_rate, learn_scale, standardize, s
             # Data frames compare their attributes, so these are plain.
             frame.attrs["levels"] = levels.to_dict("records")
             return frame
-        return _to_anndata(values, names, labels, origin, self.names_, levels)
+        return _answers.to_anndata(values, names, labels, origin, self.names_, levels)
 
     def _predicted(
         self, perturbations: Any, data: Any, separator: Any, seed: int, nonnegative: bool, device: Any, progress: Any, options: Any
@@ -383,7 +380,7 @@ ingoing, steps, batch, envs_per_step, learning_rate, learn_scale, standardize, s
             arrays, levels = self.model_.predict(
                 start.dataset, names, json.dumps(told), separator or self._separator(), asking, listener
             )
-        return names, arrays, _levels(names, json.loads(levels)), start
+        return names, arrays, _answers.levels(names, json.loads(levels)), start
 
     def _separator(self) -> str:
         cells = self.model_.cells
@@ -481,7 +478,7 @@ ingoing, steps, batch, envs_per_step, learning_rate, learn_scale, standardize, s
         asking = to_json({"seed": seed, "nonnegative": nonnegative, "device": device_name(device)})
         with listening(progress, "evaluate") as listener:
             found = model.evaluate(test.dataset, None if start is None else start.dataset, asking, listener)
-        return _scores(json.loads(found))
+        return _answers.scores(json.loads(found))
 
     def suggest(
         self,
@@ -533,7 +530,7 @@ ingoing, steps, batch, envs_per_step, learning_rate, learn_scale, standardize, s
         counts = {"count": whole(k, "k"), "refits": whole(refits, "refits"), "seed": whole(seed, "seed")}
         asked = {**counts, "pairs": bool(pairs), "towards": wanted}
         with listening(progress, "suggest") as listener:
-            found = json.loads(model.suggest(start.dataset, json.dumps(asked), _edges_to_json(self.edges), listener))
+            found = json.loads(model.suggest(start.dataset, json.dumps(asked), edges_to_json(self.edges), listener))
         rows = [
             {
                 "perturbation": "+".join(row["targets"]),
@@ -641,56 +638,3 @@ def _cells_of(options: dict[str, Any], separator: str | None) -> Cells:
     if options:
         raise TypeError(f"unknown argument {next(iter(options))!r}, expected one of env, targets, names, {', '.join(names)}")
     return Cells(**{**known, "separator": known["separator"] or separator})
-
-
-def _effects(model: Any) -> pd.DataFrame:
-    columns = ["source", "target", "strength", "standard", "low", "high", "in_members", "members"]
-    frame = pd.DataFrame(model.effects(), columns=columns)
-    numbers = ["strength", "standard", "low", "high"]
-    frame[numbers] = frame[numbers].astype(float)
-    frame[["in_members", "members"]] = frame[["in_members", "members"]].astype("Int64")
-    return frame[["source", "target", "strength", "low", "high", "standard", "in_members", "members"]]
-
-
-def _edges_to_json(edges: Any) -> str | None:
-    if edges is None:
-        return None
-    rows = edges.to_dict("records") if isinstance(edges, pd.DataFrame) else edges
-    if not isinstance(rows, (list, tuple)) or not all(isinstance(row, Mapping) for row in rows):
-        raise ValueError(f"the edges are a {type(edges).__name__}, expected a data frame or a list of mappings")
-    clean = [{name: plain(value) for name, value in row.items() if value is not None and value == value} for row in rows]
-    return json.dumps(clean)
-
-
-def _levels(names: list[str], levels: list[list[dict[str, Any]]]) -> pd.DataFrame:
-    rows = [{"prediction": name, **level} for name, reached in zip(names, levels) for level in reached]
-    return pd.DataFrame(rows, columns=["prediction", "variable", "mean", "observed"])
-
-
-def _to_anndata(values: Any, names: list[str], labels: Any, origin: list[str], genes: list[str], levels: pd.DataFrame) -> Any:
-    import anndata
-
-    obs = pd.DataFrame(
-        {
-            "prediction": pd.Categorical.from_codes(labels, names),
-            "cell": np.tile(np.asarray(origin, dtype=object), len(names)),
-        },
-        index=[f"{name}:{cell}" for name in names for cell in origin],
-    )
-    var = pd.DataFrame(index=pd.Index(genes, dtype=object))
-    return anndata.AnnData(values, obs=obs, var=var, uns={"skds": {"levels": levels}})
-
-
-def _scores(found: dict[str, Any]) -> pd.DataFrame:
-    """A row per perturbation and method."""
-    kinds = {ANCHORED: found.get("anchored"), NO_EFFECT: (found.get("floors") or {}).get("none"), ADDITIVE: (found.get("floors") or {}).get("additive")}
-    rows = []
-    for place, prediction in enumerate(found["predictions"]):
-        label = "+".join(prediction["targets"])
-        scores = {name: kind["scores"][place] for name, kind in kinds.items() if kind is not None}
-        of_law = {name: prediction[name] for name in ("mse", "w2", "sinkhorn") if name in prediction}
-        for method, score in {**scores, LAW: of_law or None}.items():
-            if score is None and method == ADDITIVE:
-                continue
-            rows.append({"perturbation": label, "method": method, **(score or {})})
-    return pd.DataFrame(rows, columns=["perturbation", "method", "mse", "w2", "sinkhorn"])

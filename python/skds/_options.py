@@ -6,6 +6,7 @@ import json
 import math
 import os
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 #: The settings of a fit, by their names here; ``lambda`` is a word of Python.
@@ -99,3 +100,14 @@ def device_name(device: Any) -> str | None:
     """A device as the native part names it."""
     quieten_mesa()
     return None if device is None else str(device)
+
+
+def edges_to_json(edges: Any) -> str | None:
+    """What is known of effects, as the native part takes it."""
+    if edges is None:
+        return None
+    rows = edges.to_dict("records") if hasattr(edges, "to_dict") else edges
+    if not isinstance(rows, (list, tuple)) or not all(isinstance(row, Mapping) for row in rows):
+        raise ValueError(f"the edges are a {type(edges).__name__}, expected a data frame or a list of mappings")
+    clean = [{name: plain(value) for name, value in row.items() if value is not None and value == value} for row in rows]
+    return json.dumps(clean)
