@@ -181,7 +181,9 @@ def test_nothing_to_resume_is_said(simulated, tmp_path):
 
 
 INTERRUPTED = """
-import sys, skds
+import signal, sys, skds
+# A shell that starts tests in the background lets them ignore Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def say(done, total, loss):
     print(done, flush=True)
