@@ -22,7 +22,7 @@ if ! ls "$drivers"/lvp_icd*.json "$drivers"/radeon_icd*.json >/dev/null 2>&1 ||
     ! PATH="$PATH:/sbin:/usr/sbin" ldconfig -p | grep -q 'libvulkan\.so\.1'; then
     missing+=(mesa-vulkan-drivers libvulkan1)
 fi
-# A browser for the test of the service's page, and a font for its pictures.
+# A browser for the test of the service's page and for the compiler of its shaders, and a font for pictures.
 command -v chromium >/dev/null || missing+=(chromium fonts-dejavu-core)
 # The Python package and its tests.
 python3 -c "import ensurepip, venv" 2>/dev/null || missing+=(python3 python3-venv)
